@@ -1,4 +1,4 @@
-"""A place on disk as documents, and documents as a place on disk."""
+"""Folders on disk read into documents, and documents written to folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "write_folder",
 ]
 
-# Loaded when they are first asked for: who finds nothing changed needs few of them.
+# Loaded on first use: a backup that finds nothing changed needs few of them.
 _LATE = {
     "_metadata": ("differ_in_times_only",),
     "_recover": ("recover",),

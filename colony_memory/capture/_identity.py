@@ -1,4 +1,4 @@
-"""The identity of a folder whatever its path says, and the place of its index: in the state directory of its owner."""
+"""The identity of a folder, beyond its path, and the place of its index in the state directory of its owner."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 logger = getLogger(__name__)
 
 _PLACE = "folders"
-_LARGEST = 1 << 20  # bytes of a note of where paths lead to
+_LARGEST = 1 << 20  # bytes of a note of the real paths
 _MOUNTS = "/proc/self/mountinfo"
-_GENERATION = (0x80087601, 8)  # FS_IOC_GETVERSION of Linux: a number that an inode has got with its latest owner
-# What these hold has other numbers after the next mount, or when it was copied up.
+_GENERATION = (0x80087601, 8)  # FS_IOC_GETVERSION of Linux: a number that an inode gets with each reuse
+# File systems whose inode numbers change with the next mount, or when a file is copied up.
 _PASSING = frozenset({"9p", "aufs", "cifs", "exfat", "fuse", "msdos", "overlay", "smb3", "smbfs", "vfat", "virtiofs"})
 
 
 class FolderIdentity(Value):
-    """A folder, or a file, as an index is bound to it; None is what the system does not tell."""
+    """The folder or file to which an index is bound; fields that the system does not tell are None."""
 
     path: str  # real
-    inode: int | None = None  # of a file that of its directory, since editors replace a file whole
-    born: int | None = None  # when it was made, or what its file system has to tell it from a later one of that inode
-    device: int | None = None  # counts as long as the system runs
-    boot: str | None = None  # which run of the system that is
+    inode: int | None = None  # for a file that of its directory, since editors replace files
+    born: int | None = None  # time of creation, or another mark that tells it from a later one with that inode
+    device: int | None = None  # valid while the system runs
+    boot: str | None = None  # id of that run of the system
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FolderIdentity:
-        """The folder that is there now; the path alone where none is."""
+        """The folder that is there now; the path alone if there is none."""
         real = real_path(path)
         where = real if real.is_dir() else real.parent
         if not os.path.lexists(real):
@@ -54,7 +54,7 @@ class FolderIdentity(Value):
         return cls(os.fspath(real), inode, born, status.st_dev, boot_id() or None)
 
     def is_same_as(self, other: FolderIdentity) -> bool:
-        """Both are one, as far as can be told."""
+        """True if both are the same, as far as is known."""
         pairs = [(self.inode, other.inode)]
         if None not in pairs[0]:
             pairs.append((self.born, other.born))
@@ -64,7 +64,7 @@ class FolderIdentity(Value):
 
     @classmethod
     def load(cls, found: Any) -> FolderIdentity:
-        """Made from the fields of ``asdict``; ValueError for anything else."""
+        """Read the fields of ``asdict``; ValueError for anything else."""
         kinds = {"path": str, "inode": int, "born": int, "device": int, "boot": str}
         values = [found.get(name) for name in kinds] if isinstance(found, dict) else [None]
         right = (value is None or type(value) is kind for value, kind in zip(values, kinds.values(), strict=False))
@@ -75,7 +75,7 @@ class FolderIdentity(Value):
 
 @contextlib.contextmanager
 def unmoved(places: Mapping[str, Path]) -> Iterator[None]:
-    """Do something unattended where no path is led elsewhere, before or meanwhile, by whoever may write beside it."""
+    """Refuse to run a block unattended if a path leads elsewhere, before or after it: others may have put a link."""
     _require_unmoved(places)
     yield
     _require_unmoved(places)
@@ -103,7 +103,7 @@ def _born(path: Path, status: os.stat_result) -> int | None:
 
 
 def _lasts(device: int) -> bool:
-    """True if inodes of this device last beyond the next mount; a system that does not tell is believed."""
+    """True if inodes of this device outlast the next mount, or if the system does not tell."""
     if sys.platform != "linux":
         return True
     number = f"{os.major(device)}:{os.minor(device)}"
@@ -111,12 +111,12 @@ def _lasts(device: int) -> bool:
         fields = line.split(" ")
         if len(fields) > 2 and fields[2] == number and "-" in fields:
             return fields[fields.index("-") + 1].partition(".")[0] not in _PASSING
-    # Volumes of btrfs have devices that no mount tells.
+    # Subvolumes of btrfs have devices that are in no list of mounts.
     return True
 
 
 def boot_id() -> str:
-    """The id of this run of the machine, empty where the system does not tell."""
+    """The id of this run of the machine, empty if the system does not tell."""
     return _read("/proc/sys/kernel/random/boot_id").strip()
 
 
@@ -128,7 +128,7 @@ def _read(path: str) -> str:
 
 
 class Place(Value):
-    """Where an index is to be, and what it has to be of."""
+    """The place and the required header of an index."""
 
     name: str
     leads_to: dict[str, str]
@@ -137,7 +137,7 @@ class Place(Value):
 
 
 def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: str) -> Place | str:
-    """The place, or why there is none."""
+    """The place of an index, or the reason why there is none."""
     if vault is None:
         return "the vault does not tell what it is"
     spelled = sorted({os.path.abspath(path) for path in paths})  # noqa: PTH100 - with its links
@@ -145,21 +145,21 @@ def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: 
         found = {path: FolderIdentity.of(path) for path in spelled}
     except OSError as error:
         return f"{error.filename}: {error.strerror or error}"
-    identities = sorted(found.values(), key=lambda each: each.path)
+    identities = sorted(found.values(), key=lambda identity: identity.path)
     return Place(
-        name=f"{_hashed(vault, label, [each.path for each in identities])}.json",
-        leads_to={path: each.path for path, each in found.items()},
-        header={"vault": vault, "label": label, "folders": [asdict(each) for each in identities]},
+        name=f"{_hashed(vault, label, [identity.path for identity in identities])}.json",
+        leads_to={path: identity.path for path, identity in found.items()},
+        header={"vault": vault, "label": label, "folders": [asdict(identity) for identity in identities]},
         owner=_owner(identities),
     )
 
 
-def _hashed(*named: object) -> str:
-    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+def _hashed(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def note_where(directory: Files, place: Place, *, unattended: bool) -> None:
-    """Note what each path leads to, as it was given; ``unattended``, one that led elsewhere before is refused."""
+    """Note the real path of each path as given; ``unattended``, refuse one that led elsewhere before."""
     name = f"{_hashed(place.header['vault'], place.header['label'], list(place.leads_to))}.given"
     try:
         found = directory.read(name, limit=_LARGEST)
@@ -170,23 +170,23 @@ def note_where(directory: Files, place: Place, *, unattended: bool) -> None:
     except (OSError, ValueError, RecursionError) as error:
         logger.warning("%s is passed over: %s", directory.path / name, error)
         return
-    if isinstance(before, dict) and all(isinstance(each, str) for each in before.values()):
+    if isinstance(before, dict) and all(isinstance(target, str) for target in before.values()):
         _require_unmoved({path: Path(real) for path, real in before.items() if path in place.leads_to})
 
 
 def _owner(identities: Iterable[FolderIdentity]) -> int | None:
-    """Whose index it is where that is not whose process this is: root works for the owner of a folder."""
+    """The account that owns the index, if not this process's: root works for the owner of a folder."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return None
-    for each in identities:
+    for identity in identities:
         with contextlib.suppress(OSError):
-            return Path(each.path).stat().st_uid or None
+            return Path(identity.path).stat().st_uid or None
     return None
 
 
 @contextlib.contextmanager
 def opened(owner: int | None, *, making: bool) -> Iterator[Files]:
-    """The directory of all indexes, or that in the home of another account; OSError where there is none to believe."""
+    """The directory of all indexes, here or in the home of ``owner``; OSError if there is none to trust."""
     place = state_directory() / _PLACE if owner is None else None
     if place is not None and making:
         make_directory(place, keep_owner=True)
@@ -196,7 +196,7 @@ def opened(owner: int | None, *, making: bool) -> Iterator[Files]:
 
 
 def _in_home(owner: int, *, making: bool) -> Files:
-    """The one of an account, without following a link in its home: it may make what it likes there."""
+    """The directory of indexes of an account, following no link in its home, where it may put any."""
     import pwd
 
     try:
@@ -220,7 +220,7 @@ def _in_home(owner: int, *, making: bool) -> Files:
 
 
 def sign(descriptor: int) -> None:
-    """Leave in the lock who has it."""
+    """Write the id of this process, which holds the lock, to it."""
     if sys.platform != "win32":
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)

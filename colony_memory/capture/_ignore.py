@@ -1,7 +1,7 @@
-"""Rules like those of .gitignore, as git's own wildmatch.c reads them, and what is not saved for its name and status.
+"""Rules of .gitignore, as git's own wildmatch.c reads them, and the names and kinds of files that are not saved.
 
 A pattern may be a stranger's: it becomes a regex that takes each piece where it first fits, so that the time of a match
-grows with the length of name and pattern, and not with their powers.
+grows with the product of both lengths, and with no higher power.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 GIT_NAME, IGNORE_NAME = ".git", ".cmemignore"
-LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
+LARGEST = 1 << 16  # bytes of a file of rules: each name is matched with each rule
 
 _LONGEST = 4096  # bytes of a rule: no path is longer
-# Of all rules of a folder, which may be a stranger's: for each name, and so many more for all together. A hundred usual
-# rules take about a thousand.
+# Limits for all rules of a folder, which may be a stranger's: steps for each name, and a stock for all names together.
+# A hundred usual rules take about a thousand.
 _STEPS_FOR_A_NAME = 50_000
 _STEPS_MORE = 10_000_000
 VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
 _MARKER = ".cmem-vault.json"
-# What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
+# Placeholders of sync services: a suffix of their own, or a flag of the system.
 _PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
 _DATALESS = 0x40000000  # SF_DATALESS of macOS
 _RECALLED = 0x00401000 | 0x00040000  # FILE_ATTRIBUTE_OFFLINE and RECALL_ON_… of Windows
 _SPECIAL = b"*?[\\"
-_LONG = 128  # bytes of a pattern, which is tried in so many steps more
+_LONG = 128  # bytes of a pattern for which a match may take one more step at each place
 _DIRECTORIES = b"(?:.*?/)??"
 _PRINTED = frozenset(range(0x20, 0x7F))
 _WORD = frozenset((string.ascii_letters + string.digits).encode())
@@ -66,14 +66,14 @@ _CLASSES = {
 
 
 class Rule(Value):
-    """A line of a file."""
+    """A rule, from one line of a file."""
 
     excludes: bool  # else it brings back
-    anchored: bool  # for a path from the file's directory on; else for a name at any depth
+    anchored: bool  # for a path from the file's directory; else for a name at any depth
     for_directories: bool  # for them alone
-    prefix: bytes  # of each name; its pattern is without the slashes at its ends
-    suffix: bytes | None  # the end of each, where there is nothing but a `*` between; else None
-    rest: re.Pattern[bytes]  # what comes after `prefix`
+    prefix: bytes  # plain start of the pattern, without a leading slash
+    suffix: bytes | None  # plain end of the pattern, if there is only a `*` in between; else None
+    rest: re.Pattern[bytes]  # the pattern after `prefix`
     size: int  # of that, as it was written
 
     def matches(self, name: bytes) -> bool:
@@ -85,20 +85,20 @@ class Rule(Value):
         return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
 
     def steps(self, name: bytes) -> int:
-        """The most that a match costs, in steps of less than a microsecond."""
+        """The greatest cost of a match, in steps of less than a microsecond."""
         if not self.size or self.suffix is not None or not name.startswith(self.prefix):
             return 1
         return 1 + (len(name) - len(self.prefix)) * (1 + self.size // _LONG)
 
 
 class IgnoreRules(Record):
-    """Rules by the directory that they are for, of each the last first."""
+    """Rules by the directory that they are for, the last one first."""
 
     _rules: dict[bytes, list[Rule]] = field(default_factory=dict)
     _steps: int = field(default_factory=lambda: _STEPS_MORE)
 
     def add(self, directory: str, data: bytes | bytearray, *, where: str) -> None:
-        """Take in the file of a directory, empty for the folder itself; ``where`` is its name in messages."""
+        """Add the file of a directory, empty for the folder itself; ``where`` is the file's path in messages."""
         rules = []
         for number, line in enumerate(bytes(data).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
             try:
@@ -112,17 +112,17 @@ class IgnoreRules(Record):
             self._rules[_bytes(directory)] = rules[::-1]
 
     def exclude(self, name: str, *, is_directory: bool) -> bool | None:
-        """The rules exclude (true) or bring back (false) what has this very name; None where they do not say."""
+        """True if the rules exclude this very name, false if they bring it back, None if none matches."""
         if not self._rules:
             return None
         self._steps += _STEPS_FOR_A_NAME
         path = directory = _bytes(name)
-        own = path[path.rfind(b"/") + 1 :]
+        last_name = path[path.rfind(b"/") + 1 :]
         while directory:
             directory = directory.rpartition(b"/")[0]
             below = path[len(directory) + 1 :] if directory else path
             for rule in self._rules.get(directory, ()):
-                text = below if rule.anchored else own
+                text = below if rule.anchored else last_name
                 self._steps -= rule.steps(text)
                 if self._steps < 0:
                     why = "are too many to try on each name: write fewer, or simpler ones"
@@ -132,17 +132,17 @@ class IgnoreRules(Record):
         return None
 
     def covers(self, name: str, *, is_directory: bool) -> bool:
-        """They exclude what has this name, or a directory that it is in."""
-        above = any(self.exclude(each, is_directory=True) for each in parents_of(name))
+        """True if the rules exclude this name or a directory above it."""
+        above = any(self.exclude(parent, is_directory=True) for parent in parents_of(name))
         return above or bool(self.exclude(name, is_directory=is_directory))
 
 
 def read_excluded(patterns: str | Iterable[str]) -> IgnoreRules:
-    """The rules that a caller gives; the last that matches decides. ValueError where one can exclude nothing."""
+    """The rules of a caller, of which the last match decides; ValueError if one can exclude nothing."""
     rules = []
     for pattern in texts("exclude", patterns):
         try:
-            # There are no comments among arguments, as for git.
+            # Arguments have no comments, as for git.
             rule = parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))
         except ValueError as error:
             raise ValueError(f"{pattern!r} is not a rule of gitignore: {error}") from error
@@ -155,19 +155,19 @@ def read_excluded(patterns: str | Iterable[str]) -> IgnoreRules:
 def _bytes(name: str) -> bytes:
     try:
         return name.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a lone surrogate in a name of Windows
+    except UnicodeEncodeError:  # a lone surrogate, from Windows
         return name.encode("utf-8", "surrogatepass")
 
 
 def parse(line: bytes) -> Rule | None:
-    """Read a line; None where there is no rule in it, and ValueError where one could match nothing."""
+    """Read a line; None if it has no rule, ValueError if the rule could match nothing."""
     if line.startswith(b"#"):
         return None
     if b"\0" in line:
         raise ValueError("a byte of zero")
-    # Blanks at the end count only behind a backslash.
-    kept = line.rstrip(b" ")
-    line = kept + b" " if len(kept) < len(line) and (len(kept) - len(kept.rstrip(b"\\"))) % 2 else kept
+    # Trailing blanks count only after a backslash.
+    bare = line.rstrip(b" ")
+    line = bare + b" " if len(bare) < len(line) and (len(bare) - len(bare.rstrip(b"\\"))) % 2 else bare
     body = line.removeprefix(b"!")
     pattern = body.removesuffix(b"/")
     if len(pattern) > _LONGEST:
@@ -186,15 +186,15 @@ def parse(line: bytes) -> Rule | None:
 
 
 def _regex(pattern: bytes) -> bytes:
-    """The same as a regex, which takes time in proportion to both lengths: it never tries another place for a piece."""
-    runs = [(b"", [b""])]  # what may cross slashes, and the pieces behind it, with a `*` between each two
+    """Convert a pattern to a regex that never tries a second place for a piece: its time grows with both lengths."""
+    runs = [(b"", [b""])]  # a wildcard that may cross slashes, and the pieces after it, each two with a `*` in between
     place = 0
     while place < len(pattern):
         byte, start, pieces = pattern[place : place + 1], place, runs[-1][1]
         if byte == b"*":
             place = len(pattern) - len(pattern[start:].lstrip(b"*"))
             before, after = pattern[start - 1 : start], pattern[place : place + 2]
-            # More than one, alone between slashes. The start counts as a slash, also after plain characters.
+            # Two or more stars alone between slashes. The start counts as a slash, also after plain characters.
             if place - start < 2 or before not in (b"", b"/") or not (after[:1] in (b"", b"/") or after == b"\\/"):
                 pieces.append(b"")
             elif after[:1] != b"/":
@@ -206,27 +206,27 @@ def _regex(pattern: bytes) -> bytes:
         elif byte == b"[":
             takes, place = _bracket(pattern, place + 1)
             sign, few = (b"^", {*range(256)} - takes) if len(takes) > 128 else (b"", takes)
-            pieces[-1] += b"[%s%s]" % (sign, b"".join(b"\\x%02x" % each for each in sorted(few))) if takes else b"(?!)"
+            pieces[-1] += b"[%s%s]" % (sign, b"".join(b"\\x%02x" % code for code in sorted(few))) if takes else b"(?!)"
         else:
             place += 1 + (byte == b"\\")
             if place > len(pattern):
                 raise ValueError("a backslash at the end")
             pieces[-1] += b"[^/]" if byte == b"?" else re.escape(pattern[place - 1 : place])
-    # What is between two stars may stand where it first fits: whatever can follow another place, follows that too.
+    # A piece between two stars can be taken where it first fits: text after a later fit is also after that one.
     numbers = count()
     *earlier, (last, pieces) = runs
-    whole = [_first(cross + _one_by_one(each, numbers), numbers) for cross, each in earlier]
+    parts = [_first(cross + _one_by_one(pieces_, numbers), numbers) for cross, pieces_ in earlier]
     if len(pieces) == 1:
-        return b"".join([*whole, last, *pieces])
-    return b"".join([*whole, last, _one_by_one(pieces[:-1], numbers), b"[^/]*", pieces[-1]])
+        return b"".join([*parts, last, *pieces])
+    return b"".join([*parts, last, _one_by_one(pieces[:-1], numbers), b"[^/]*", pieces[-1]])
 
 
 def _one_by_one(pieces: list[bytes], numbers: Iterator[int]) -> bytes:
-    return b"".join([pieces[0], *(_first(b"[^/]*?" + each, numbers) for each in pieces[1:])])
+    return b"".join([pieces[0], *(_first(b"[^/]*?" + piece, numbers) for piece in pieces[1:])])
 
 
 def _first(regex: bytes, numbers: Iterator[int]) -> bytes:
-    """The first match of a regex and no other."""
+    """A regex for the first match of another only, without backtracking."""
     return b"(?=(?P<n%d>%s))(?P=n%d)" % (number := next(numbers), regex, number)
 
 
@@ -235,7 +235,7 @@ def _bracket(pattern: bytes, place: int) -> tuple[set[int], int]:
     negated = pattern[place : place + 1] in (b"!", b"^")
     start = place = place + negated
     taken: set[int] = set()
-    before: int | None = None  # what a range may begin with
+    before: int | None = None  # the byte that a range may begin with
     while (item := _ITEM.match(pattern, place)) and (item[0] != b"]" or place == start):
         place = item.end()
         upto = _UPTO.match(pattern, place) if item[0] == b"-" and before is not None else None
@@ -257,7 +257,7 @@ def _bracket(pattern: bytes, place: int) -> tuple[set[int], int]:
     return takes - {*b"/"}, item.end()
 
 
-# --- what is not saved for its name and status
+# --- names and kinds of files that are not saved
 
 
 def is_of_vault(name: str, status: os.stat_result) -> bool:
@@ -265,13 +265,13 @@ def is_of_vault(name: str, status: os.stat_result) -> bool:
 
 
 def is_vault(entries: Mapping[str, os.stat_result]) -> bool:
-    """A directory is one of a vault, in which there is nothing but its files and hidden ones."""
+    """True for the directory of a vault: it has files of one, and otherwise only hidden names."""
     own = [name for name, status in entries.items() if is_of_vault(name, status)]
     return bool(own) and all(name in own or (name.startswith(".") and name != IGNORE_NAME) for name in entries)
 
 
 def why_unsaved(own: str, name: str, status: os.stat_result) -> str:
-    """Say why what stands there is not saved, or nothing."""
+    """Say why a file or directory is not saved, or return an empty text."""
     if is_staging(own):
         return "left by a restore that was cut off; it may hold originals, look and then delete it"
     if own == GIT_NAME and is_link(status):
@@ -289,7 +289,7 @@ def why_unsaved(own: str, name: str, status: os.stat_result) -> str:
 
 
 def _placeholder(own: str, status: os.stat_result) -> str:
-    """Say that a file's bytes are elsewhere, or nothing. To read it would fetch it, or give something else."""
+    """Say that a file's bytes are elsewhere, or return an empty text: reading would fetch them, or give others."""
     if own.startswith(".") and own.endswith(".icloud") and len(own) > len("..icloud"):
         return f"a placeholder: iCloud keeps {own[1 : -len('.icloud')]!r} elsewhere; download it first"
     marked = getattr(status, "st_flags", 0) & _DATALESS or getattr(status, "st_file_attributes", 0) & _RECALLED
@@ -300,23 +300,23 @@ def _placeholder(own: str, status: os.stat_result) -> str:
 
 # --- links of a host's own memory that lead out of its folder
 
-# Links to one directory, or into it: a stranger's links may make no more of a home than so much.
+# Links to one directory, or into it: a stranger's links must not multiply a home without limit.
 _MOST_LINKS = 10
 
 
 class Following(Value):
-    """Which links that lead out of a folder are followed."""
+    """The rule for links out of a folder that are followed."""
 
-    home: Path  # those that end below this real path
-    refuse: Callable[[str, bool], str]  # says why a path from there on is not followed, or nothing
+    home: Path  # a real path, below which they have to end
+    refuse: Callable[[str, bool], str]  # says why a path below it is not followed, or returns an empty text
 
 
 class NotFollowed(OSError):
-    """Why a link is not followed."""
+    """Raised for a link that is not followed; the text is the reason."""
 
 
-def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str, ...]]) -> tuple[tuple[str, ...], bool]:
-    """Where a link in a folder ends: the names from the home on, none a link's; and whether it is a directory."""
+def find_end(follow: Following, root: Path, name: str, links: Counter[tuple[str, ...]]) -> tuple[tuple[str, ...], bool]:
+    """The end of a link in a folder: its path below the home, free of links, and true for a directory."""
     link = root.joinpath(*map(local_name, name.split("/")))
     end = real_path(link)
     if end == follow.home or not end.is_relative_to(follow.home):
@@ -334,10 +334,10 @@ def find_end(follow: Following, root: Path, name: str, taken: Counter[tuple[str,
         why = "that belongs to somebody else"
     elif is_of_vault(own, status):
         why = VAULT
-    elif taken[parts] >= _MOST_LINKS:
-        why = f"{taken[parts]} others lead there, too"
+    elif links[parts] >= _MOST_LINKS:
+        why = f"{links[parts]} others lead there, too"
     if why or not (is_dir or is_file(status)):
         raise NotFollowed(why or "that is neither a file nor a directory")
-    # It counts the links that lead to a directory, or into it.
-    taken.update(parts[:depth] for depth in range(1, len(parts) + 1) if is_dir)
+    # Counted for a directory: the links that lead to it, or into it.
+    links.update(parts[:depth] for depth in range(1, len(parts) + 1) if is_dir)
     return parts, is_dir

@@ -1,7 +1,7 @@
-"""The forms of likely secrets, read from ``secret_kinds.txt``, and their places in a text.
+"""The forms of likely secrets, from ``secret_kinds.txt``, and the search for them.
 
-A kind whose literal begins a word is looked for where a long word begins, the few others by their literal. Each pattern
-is bounded, so that the time grows with the length of a text, whatever it is made of.
+A kind whose literal begins a word is searched at the start of long words, the few others by their literal. Each pattern
+is bounded, so that the time grows with the length of a text, whatever its content.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Place(NamedTuple):
 
     start: int
     end: int
-    hidden: tuple[int, int]  # the part of it that no person makes up and that masking hides
+    hidden: tuple[int, int]  # the secret part of it, which masking hides
     kind: Kind
-    secret: bytes  # that part, as its reader sees it
-    is_wide: bool = False  # it has a zero beside each letter, as text of Windows does
+    secret: bytes  # that part, as a reader sees it
+    is_wide: bool = False  # it has a zero next to each letter, as in text of Windows
 
     def in_source(self, source: Callable[[int, int], tuple[int, int]]) -> Place:
-        """The same in the text of which that one is made."""
+        """The place in the text from which the searched one was made."""
         start, end = source(self.start, self.end)
         return self._replace(start=start, end=end, hidden=source(*self.hidden))
 
@@ -39,18 +39,18 @@ class Place(NamedTuple):
 
 
 class Kind:
-    """One line of the table: the name, the literals one of which is in each, the pattern, and further conditions."""
+    """One line of the table: the name, the literals of which each secret has one, the pattern, and conditions."""
 
     def __init__(self, line: str) -> None:
         self.name, hints, self.form, *flags = re.split(r" {2,}", line)
         self.flags = frozenset(flags[0].split(",")) if flags else frozenset[str]()
-        self.is_last = "last" in self.flags  # it counts only where nothing else is found
-        self.by_hand = self.form.startswith("=")  # a function takes the place of a pattern
-        # Of the literals: anywhere, or at the beginning of a word; or there is none, but a length.
+        self.is_last = "last" in self.flags  # it counts only if no other kind is found there
+        self.by_hand = self.form.startswith("=")  # matched by a function, not by a pattern
+        # `~`: its literals may be anywhere, else they begin a word; `*`: it has none, but a length.
         self.place = hints[0] if hints[0] in "*~" else ""
         literals = [hint[len(self.place) :].replace(r"\x20", " ") for hint in hints.split()]
         self.hints = tuple(literal.encode("ascii") for literal in literals)
-        # Bytes before and behind the literal, in which escapes are undone.
+        # Bytes before and after the literal, in which escapes are undone.
         self.reach = _BY_HAND[self.form][1] if self.by_hand else (32, 160) if self.place == "~" else (0, 0)
         self._judges = [_JUDGES[flag] for flag in self.flags if flag in _JUDGES] or [_is_likely]
 
@@ -63,7 +63,7 @@ class Kind:
         return re.compile(form.encode("ascii"))
 
     def match(self, text: bytes, place: int) -> Iterable[Place]:
-        """The secret at a place with one of the literals, unless it is not what it looks like."""
+        """The secret at a place with one of the literals, if it passes the kind's conditions."""
         if self.by_hand:
             found = [*_BY_HAND[self.form][0](text, place)]
         elif (match := self.pattern.match(text, place)) is None:
@@ -73,7 +73,7 @@ class Kind:
         elif self.pattern.groups:
             found = [(*match.span(), match.span(1))]
         else:
-            hint = next((len(each) for each in self.hints if text.startswith(each, place)), 0)
+            hint = next((len(literal) for literal in self.hints if text.startswith(literal, place)), 0)
             found = [(*match.span(), (place + hint, match.end()))]
         return [
             Place(start, end, hidden, self, text[slice(*hidden)])
@@ -83,7 +83,7 @@ class Kind:
 
 
 def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Place]:
-    """Find what looks like a secret; ``near`` takes the windows around literals in which escapes may hide one."""
+    """Find likely secrets; windows around literals, in which escapes may hide one, are added to ``near``."""
     words = _Words(text)
     found, start, lowered = words.find(), 0, text.lower()
     for first, last in (*words.base64, (len(text), len(text))):
@@ -96,45 +96,45 @@ def _in_contexts(
     text: bytes, lowered: bytes, first: int, near: list[tuple[int, int]] | None, found: list[Place]
 ) -> None:
     for stem, (pattern, hints) in _ANYWHERE.items():
-        size, behind = len(stem), dict[Kind, int]()
+        size, ends = len(stem), dict[Kind, int]()
         for match in pattern.finditer(lowered, first):
             at = match.start()
-            # Told by the case of the stem, and by what stands before it.
+            # Looked up by the case of the stem, and by the byte before it.
             for shift, hint, kind in (*hints.get(text[at : at + size], ()), *hints.get(text[at - 1 : at + size], ())):
                 place = at - shift
                 if place < 0 or not text.startswith(hint, place):
                     continue
                 if near is not None:
                     near.append((place - kind.reach[0], place + kind.reach[1]))
-                for each in kind.match(text, place) if behind.get(kind, 0) <= place else ():
-                    behind[kind] = each.end
-                    found.append(each)
+                for place_found in kind.match(text, place) if ends.get(kind, 0) <= place else ():
+                    ends[kind] = place_found.end
+                    found.append(place_found)
 
 
 class _Words:
-    """The long words of a text, one behind the other with the sign before each: most kinds begin in these."""
+    """The long words of a text, joined, each with the character before it: most kinds begin in these."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        self.base64: list[tuple[int, int]] = []  # long stretches, behind 60 characters of which no kind begins
+        self.base64: list[tuple[int, int]] = []  # long stretches: after 60 characters of one, no kind begins
         self._starts, pieces = list[int](), list[bytes]()
         joined = b" " + text.translate(_JOINED) + b" "
-        find = joined.find
-        start = find(_RUN)
+        find_run = joined.find
+        start = find_run(_RUN)
         while start >= 0:
-            end = last = find(b" ", start + _SHORTEST_WORD)
+            end = last = find_run(b" ", start + _SHORTEST_WORD)
             if end - start > _GIANT and not text[start : end - 1].rstrip(b"=").translate(None, _BASE64):
                 end = start + _LONGEST_WORD
                 self.base64.append((end - 1, last - 1 - _LONGEST_WORD))
             self._starts.append(start - 1)
             pieces.append(text[start - 2 : end - 1] if start > 1 else b" " + text[: end - 1])
-            start = find(_RUN, last)
+            start = find_run(_RUN, last)
         self._parts = b"".join(pieces).translate(_DIVIDED).split(b" ")
         self._ends = [*accumulate(map(len, pieces))]
 
     def find(self) -> list[Place]:
-        """The secrets that begin a word, follow a sign in one, or fill the text between two."""
-        found, behind, parts, text = list[Place](), dict[Kind, int](), self._parts, self._text
+        """The secrets that begin a word, follow a sign inside one, or fill the text between two signs."""
+        found, ends, parts, text = list[Place](), dict[Kind, int](), self._parts, self._text
         likely = [at for at, part in enumerate(parts) if part[:3] in _HEADS or len(part) in _LENGTHS]
         places = [0, *accumulate(map(len, parts))] if likely else []
         end = 0
@@ -143,29 +143,29 @@ class _Words:
             if place >= end:
                 word = bisect_right(self._ends, place)
                 start, end = self._ends[word - 1] if word else 0, self._ends[word]
-                left, whole, literals = dict[Kind, int](), _TRIES * (end - start) + _TRIED, (end - start) // _FEW + _FEW
+                left, quota, literals = dict[Kind, int](), _TRIES * (end - start) + _TRIED, (end - start) // _FEW + _FEW
                 shift = self._starts[word] - start - 1
-            # One kind is tried about as often as the word is long, however often its literal stands there: so the time
-            # grows with the length of the text, whatever it is made of.
+            # The tries of a kind are limited by the length of the word, however often its literal is there: so the time
+            # grows with the length of the text, whatever its content.
             begins = [0] if not part.startswith(b"\\") else [2, 1] if part[1:2] in _OF_ESCAPES else [1]
             for skipped in begins if literals >= 0 else ():
                 at = place + skipped + shift
                 kinds = _BY_BEGIN.get(text[at : at + 3].translate(_SPACED), ())
                 for kind in (*kinds, *_BY_LENGTH.get(len(part) - skipped, ())):
-                    if behind.get(kind, 0) > at:
+                    if ends.get(kind, 0) > at:
                         continue
                     if kind.place != "*":
                         if not text.startswith(kind.hints, at):
                             continue
                         literals -= 1
-                        if left.setdefault(kind, whole) <= 0:
+                        if left.setdefault(kind, quota) <= 0:
                             continue
                         left[kind] -= min(end - place, _TRIED)
-                    # The letter of an escape before it is no part of it.
+                    # The letter of an escape before it does not belong to it.
                     rest, cut = (text[at : at + _TRIED + _LONGEST_WORD], at) if skipped > 1 else (text, 0)
-                    for each in kind.match(rest, at - cut):
-                        found.append(each.shifted(cut))
-                        behind[kind] = found[-1].end
+                    for place_found in kind.match(rest, at - cut):
+                        found.append(place_found.shifted(cut))
+                        ends[kind] = found[-1].end
         return found
 
 
@@ -173,20 +173,20 @@ _IS = r"""[\\]{0,8}["']?\s{0,3}[:=]\s{0,3}[\\]{0,8}["']?"""
 _UUID = "#{8}-#{4}-#{4}-#{4}-#{12}"
 _SHORT = {"@": "[A-Za-z0-9]", "&": "[A-Za-z0-9_-]", "#": "[0-9a-f]", "!": "[a-z0-9]"}
 _SHORTHAND = re.compile(r"[@&#]|(?<![?<])!")
-# No part of a longer word, nor of a long base64 text, where any few letters come up.
+# Not inside a longer word, nor in a long base64 text, where any few letters occur by chance.
 _BEFORE = r"(?<![A-Za-z0-9_-])(?<![A-Za-z0-9+/]{60})"
 _AFTER = r"(?![A-Za-z0-9_-])(?!\+[A-Za-z0-9+/]{24}|/[A-Za-z0-9+/]{60})"
 
-# Words hold dots here and the signs of base64, as some secrets do; others may stand behind one.
+# Words include dots and the signs of base64 here, as some secrets do; other secrets may follow such a sign.
 _SHORTEST_WORD, _LONGEST_WORD = 17, 120
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
-# Times its length that a word is gone through for one kind, and the length that one of them looks at, at most.
+# Limits for one kind in a word: the bytes matched, in multiples of the word's length, and those of one match.
 _TRIES, _TRIED = 4, 3000
-_FEW = 64  # literals in one word, and one for each so many characters of it
+_FEW = 64  # literals tried in one word, and one more for each so many characters of it
 _SPACED = bytes(code if code in _LETTERS or code == 92 else 46 if code in b"+/=" else 32 for code in range(256))
-# What stands in a word or before it, a sign of base64 or a backslash, divides it.
+# Dots and signs of base64, in a word or before it, divide it; a backslash before it is kept.
 _DIVIDED = bytes(code if (code in _LETTERS and code != 46) or code == 92 else 32 for code in range(256))
-_OF_ESCAPES = b"ntr"  # letters that a word seems to begin with
+_OF_ESCAPES = b"ntr"  # letters of escapes, with which a word seems to begin
 _GIANT = 1000  # letters of base64
 _JOINED = bytes(97 if code in _LETTERS or code in b"+/=" else 32 for code in range(256))
 _RUN = b"a" * _SHORTEST_WORD
@@ -196,12 +196,12 @@ _PLACEHOLDER = re.compile(rb"(?i)example|placeholder|redacted|changeme|your|x{5}
 _COUNTED = re.compile(rb"(?i)0?1234567890?|0123456789abc(?:def)?|abcdefgh(?:ijkl)?")  # as in documented examples
 _WORD = re.compile(rb"[A-Za-z][a-z]{4,}")
 _VOWEL = re.compile(rb"(?i)[aeiouy]")
-_WORDY = 0.45  # of a text that has words in it; of what is drawn at random, seldom so much looks like these
+_WORDY = 0.45  # the least share of words in a made-up text; seldom does so much of a random one look like these
 _CAMEL = re.compile(rb"[A-Z][a-z]{2,}|(?<![A-Za-z])[a-z]{4,}(?![A-Za-z])")
-_CAMELS = 0.8  # of what is joined by capitals or signs, whose words may be shorter
-_PERIOD = 12  # characters that come again and again in what is made up
-_DIFFERENT = 10  # characters, at least, in what is drawn at random
-_DIGIT, _UPPER, _LOWER = (re.compile(each) for each in (rb"[0-9]", rb"[A-Z]", rb"[a-z]"))
+_CAMELS = 0.8  # the same for words joined by capitals or signs, which may be shorter
+_PERIOD = 12  # the longest sequence of characters whose repetition makes a text not random
+_DIFFERENT = 10  # the least number of different characters in a random text
+_DIGIT, _UPPER, _LOWER = (re.compile(pattern) for pattern in (rb"[0-9]", rb"[A-Z]", rb"[a-z]"))
 
 
 def _is_random(text: bytes) -> bool:
@@ -231,7 +231,7 @@ def _is_mixed(text: bytes) -> bool:
 
 
 def _is_no_column(text: bytes) -> bool:
-    """Names of columns begin like keys of the Colony; such words are of words, or in lower case and joined."""
+    """True if not like a database column, which may begin as a key of the Colony does: words, or joined lower case."""
     if not _is_random(text) or not _DIGIT.search(text) or _is_wordy(text) or text.isdigit():
         return False
     return text != text.lower() or not (b"_" in text or b"-" in text)
@@ -241,10 +241,10 @@ _UUID_TEXT = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _is_opaque(text: bytes) -> bool:
-    """No person made it up, in a place where all else may stand: a name of a file, a call, words that are joined."""
+    """True if random, in a place for text of any kind: a file name, a call, joined words."""
     if not _is_random(text) or not _DIGIT.search(text) or _is_wordy(text) or text.isdigit():
         return False
-    if any(text[each:] == text[:-each] for each in range(1, _PERIOD + 1)):
+    if any(text[period:] == text[:-period] for period in range(1, _PERIOD + 1)):
         return False
     parts = [part for part in re.split(rb"[-_./+~]", text) if part]
     return max(map(len, parts)) >= _LONG_PART or _is_mixed(text) or _UUID_TEXT.fullmatch(text) is not None
@@ -258,14 +258,14 @@ _SHORTEST, _LONG, _LONG_PART = 6, 12, 14
 
 
 def is_password(text: bytes) -> bool:
-    """It is no placeholder, no template, and no word such as examples have."""
+    """True if not a placeholder, a template, or a word as in examples."""
     if len(text) < _SHORTEST or len(set(text)) < _SHORTEST - 1 or _MADE_UP.search(text) or _FILLED_IN.search(text):
         return False
     return len(text) >= _LONG or re.search(rb"[0-9]|[a-z].*[A-Z]|[A-Z].*[a-z]|[^A-Za-z0-9 ]", text) is not None
 
 
 def _is_basic(text: bytes) -> bool:
-    """It is a user's name and password in base64, see RFC 7617."""
+    """True for a user's name and password in base64, see RFC 7617."""
     name, colon, password = _unbase64(text).partition(b":")
     return bool(name and colon) and password.isascii() and is_password(password)
 
@@ -294,9 +294,8 @@ _JUDGES: dict[str, Callable[[bytes], bool]] = {
     "opaque": _is_opaque,
 }
 
-# A pattern for all of a private key would try its parts in many ways. So its parts are looked for one after the other.
-# RFC 7468, RFC 4716 (as OpenSSH has it), RFC 9580. In a key's text the lines may be joined by escapes, quoted or
-# indented.
+# One pattern for a whole private key would try its parts in many ways, so these are matched one after the other: see
+# RFC 7468, RFC 4716 (as OpenSSH has it), RFC 9580. The lines of a key may be joined by escapes, quoted or indented.
 _BEGIN = re.compile(rb"-----BEGIN (?P<type>(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?)-----")
 _GAP = re.compile(rb"(?:\\[nrt]|[\s>\"',+|#*]){1,40}")
 _HEADER = re.compile(rb"[A-Z][A-Za-z-]{1,40}: [^\n\\]{1,200}(?=[\n\\])")
@@ -319,7 +318,7 @@ _Span = tuple[int, int, tuple[int, int]]
 
 
 def _private_keys(text: bytes, place: int) -> Iterator[_Span]:
-    """A heading alone, as a text about keys has it, is none: some of the key has to follow."""
+    """Private keys: some of the key has to follow the heading, which a text about keys may have alone."""
     start = text.rfind(b"-----BEGIN ", max(0, place - _HEADING), place)
     begin = _BEGIN.match(text, start) if start >= 0 else None
     if begin is None or begin.end() < place:
@@ -359,7 +358,7 @@ def _json_web_keys(text: bytes, place: int) -> Iterator[_Span]:
 
 
 def _database_passwords(text: bytes, place: int) -> Iterator[_Span]:
-    """``password=`` says something only where a server is named before it."""
+    """Passwords after ``password=``, which counts only if a server is named before it."""
     match = _PASSWORD.match(text, place) if text[place - 1 : place] in _BEFORE_FIELD else None
     if match is None or not is_password(match[1]):
         return
@@ -388,25 +387,25 @@ def _netrc_passwords(text: bytes, place: int) -> Iterator[_Span]:
                 yield *match.span(), match.span(3)
 
 
-_KEYS = ("=private_keys", "=putty_keys")  # of which nothing else is asked
+_KEYS = ("=private_keys", "=putty_keys")  # without further conditions
 _BY_HAND: dict[str, tuple[Callable[[bytes, int], Iterator[_Span]], tuple[int, int]]] = {
     "=private_keys": (_private_keys, (_HEADING, 3 * _LONGEST_KEY // 2)),
     "=putty_keys": (_putty_keys, (0, 3 * _LONGEST_KEY // 2)),
     "=json_web_keys": (_json_web_keys, (_LONGEST_JWK, _LONGEST_JWK)),
     "=database_passwords": (_database_passwords, (_NEAR, _NEAR)),
     "=netrc_passwords": (_netrc_passwords, (_LONGEST_NETRC, _NEAR)),
-    # No common escape is in one.
+    # No common escape occurs in one.
     "=url_passwords": (_before_at(b"://", r"""[^\s/?#@:"'`<>\\]{0,128}:([^\s/@"'`<>\\]{3,256})"""), (0, 0)),
     "=oracle_passwords": (_before_at(b"jdbc:oracle:", r"""[a-z]{2,6}:[^\s/:@]{1,64}/([^\s/@"'<>]{3,128})"""), (0, 0)),
 }
 
 KINDS = tuple(Kind(line) for line in TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
-# What is looked for in place of the literals that may stand anywhere: of many there are these parts, in one case.
+# Parts that literals which may be anywhere have in common; they are searched in lower case, in place of those.
 _STEMS = (b"00d", b"xox", b"kty", b"ken", b"cret", b"key", b"uth", b"pass", b"wd", b"hook", b"~", b"@", b"g=")
 _ANYWHERE: dict[bytes, tuple[re.Pattern[bytes], dict[bytes, list[tuple[int, bytes, Kind]]]]] = {}
 _BY_BEGIN: dict[bytes, list[Kind]] = {}  # by the first three letters of a literal, or by the only one
 _BY_LENGTH: dict[int, list[Kind]] = {}
-_HEADS: set[bytes] = set()  # where a part of a word begins with one, a literal may stand
+_HEADS: set[bytes] = set()  # first bytes of the word parts at which there may be a literal
 for _kind in KINDS:
     if _kind.place == "*":
         _shortest, _, _longest = _kind.hints[0].partition(b"-")
@@ -417,7 +416,7 @@ for _kind in KINDS:
         if not _kind.place:
             for _before in (b"", b"\\", b"\\n", b"\\t", b"\\r"):
                 _HEADS.add(re.split(rb"[.+/=]", _before + _hint)[0][:3])
-            # Of a literal of two letters, each third one may follow.
+            # A literal of two letters may be followed by any third one.
             for _third in [bytes([code]) for code in _LETTERS] if len(_hint) == 2 else [_hint[2:3]]:
                 _HEADS.add((_hint[:2] + _third).split(b".")[0])
                 _kinds = _BY_BEGIN.setdefault((_hint[:2] + _third).translate(_SPACED), [])
@@ -425,9 +424,9 @@ for _kind in KINDS:
                     _kinds.append(_kind)
             continue
         _low = _hint.lower()
-        _stem = next((each for each in _STEMS if each in _low), _low)
+        _stem = next((stem for stem in _STEMS if stem in _low), _low)
         _shift = _low.index(_stem)
         _pattern, _hints = _ANYWHERE.setdefault(_stem, (re.compile(re.escape(_stem)), {}))
         _hints.setdefault(_hint[max(0, _shift - 1) : _shift + len(_stem)], []).append((_shift, _hint, _kind))
-# A part of a word may have a backslash before it, and the letter of an escape.
+# A part of a word may begin with a backslash and the letter of an escape.
 _LENGTHS = frozenset(length + before for length in _BY_LENGTH for before in range(3))

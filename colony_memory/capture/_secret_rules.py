@@ -1,4 +1,4 @@
-"""The table of what likely secrets look like, and the name of its rules, for a search and for what was searched."""
+"""The table of the forms of likely secrets, and the version of its rules, for a search and for its stored results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hashlib
 import os
 from typing import Any
 
-_MATCHER = 9  # counts up with what is found by other means than the table
-#: The table of what likely secrets look like; what it says is read where something is searched.
+_MATCHER = 9  # version of the search apart from the table
+#: The table of the forms of likely secrets; it is parsed only for a search.
 _LOADER: Any = __spec__.loader
 TABLE: bytes = _LOADER.get_data(os.path.join(os.path.dirname(__file__), "secret_kinds.txt"))  # noqa: PTH118, PTH120
-#: Names the rules: what was found clean by the same ones need not be searched again.
+#: The version of the rules: files found clean by the same ones need not be searched again.
 RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, TABLE)).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""The texts that a reader sees in a file: as it is, and what is left when its escapes are undone.
+"""The views of a text: as it is, and as a reader sees it, with its escapes undone.
 
-The escapes of JSON, of percent signs, of terminals and of HTML are undone, as often as that changes something, and each
-view knows where in the one before it a place is.
+The escapes of JSON, percent signs, terminals and HTML are undone as often as that changes something, and each view maps
+its places to those in the one before.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import Place, find
 from colony_memory.capture._secret_rules import RULES
 
-_BY = RULES.encode("ascii")  # by other rules something else is found
-_TIMES = 4  # how often escapes are undone
-_SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
-_LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
-_GAP = b"\0"  # what was left out between two of these
-_LONGEST = 8192  # word that is followed
-# Text of Windows has a zero behind or before each letter; where so many are in a row, it is read as that.
+_BY = RULES.encode("ascii")  # a part of each digest: other rules may find something else
+_TIMES = 4  # the number of times that escapes are undone
+_SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # bytes of a piece, and of its context before and after
+_LEFT, _RIGHT = 64, 128  # bytes around an escape that are searched again
+_GAP = b"\0"  # stands for the text left out between two of these
+_LONGEST = 8192  # bytes up to which a word is followed
+# Text of Windows has a zero before or after each letter; so many in a row are read as such text.
 _WIDE = re.compile(rb"\0(?:[ -~]\0){11}")
 
-# A backslash may itself be escaped, as often as JSON lies within JSON; so may a percent sign.
+# A backslash may be escaped itself, once for each level of JSON within JSON; so may a percent sign.
 _ESCAPES = [
     (sign, re.compile(re.escape(sign) + pattern))
     for sign, pattern in (
@@ -36,14 +36,14 @@ _ESCAPES = [
         (b"%", rb"(?:25){0,8}[0-9A-Fa-f]{2}"),
         (b"\x1b", rb"(?:\[[0-9;:?]{0,32}[A-Za-z])?"),
         (b"&", rb"(?:#[0-9]{2,3}|#[xX][0-9A-Fa-f]{2}|amp|quot|apos|lt|gt);"),
-        # What shows nothing: joiners, spaces of no width, soft hyphens.
+        # Invisible characters: joiners, spaces of no width, soft hyphens.
         (b"\xe2\x80", rb"[\x8b-\x8f\xaa-\xae]"),
         (b"\xe2\x81\xa0", b""),
         (b"\xef\xbb\xbf", b""),
         (b"\xc2\xad", b""),
     )
 ]
-# The same, but for the escapes that divide words.
+# The same, without the escapes that separate words.
 _IN_WORDS = [
     (
         b"\\",
@@ -53,7 +53,7 @@ _IN_WORDS = [
     (b"\x1b", re.compile(rb"\x1b(?:\[|(?<=[A-Za-z0-9_.+/=~:@-].)(?=[A-Za-z0-9_.+/=~:@-]))")),
     *_ESCAPES[3:],
 ]
-_IN_ASCII = 4  # of the signs
+_IN_ASCII = 4  # the number of ASCII signs, which come first
 _LETTERS = {"a": b"\a", "b": b"\b", "e": b"\x1b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"}
 _NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
 _OF_JSON = (b"\\n", b'\\"', b"\\t", b"\\r")
@@ -63,7 +63,7 @@ _WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
 
 
 class _View:
-    """A text with its escapes undone, made of the one before by cuts, for each of which something else stands."""
+    """A text with escapes undone: the one before it, with a replacement for each cut."""
 
     def __init__(self, text: bytes, cuts: list[tuple[int, int, bytes]]) -> None:
         pieces, done = list[bytes](), 0
@@ -82,9 +82,9 @@ class _View:
         return seen
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        return self._one(start)[0], self._one(end - 1)[1]
+        return self._source_of(start)[0], self._source_of(end - 1)[1]
 
-    def _one(self, place: int) -> tuple[int, int]:
+    def _source_of(self, place: int) -> tuple[int, int]:
         at = bisect_right(self._seen, place) - 1
         if at < 0:
             return place, place + 1
@@ -96,8 +96,8 @@ class _View:
 
 
 def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
-    """Yield what looks like a secret in a text, or in what is left when its escapes are undone; one may come twice."""
-    # Pieces of large texts whose digests are known are not searched, and those in which nothing is found are noted.
+    """Yield likely secrets in a text, as it is or with its escapes undone; one may come twice."""
+    # Pieces of large texts with `known` digests are not searched; digests of pieces without a finding go to `clean`.
     for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
         first = max(0, start - _BEFORE)
         last = start + _SIZE + _BEHIND
@@ -126,12 +126,12 @@ def _of_part(text: bytes) -> Iterator[Place]:
 
 
 def _in_views(text: bytes) -> Iterator[Place]:
-    # Of colours a terminal's output is full: only that there is one divides words.
+    # A terminal's output is full of colours: each is shortened to one character, as it only separates words.
     colours = [match.span() for match in _COLOUR.finditer(text)] if b"\x1b[" in text or b"u001b[" in text else []
     if not colours:
         yield from _in_escapes(text)
         return
-    # Behind the letter of an escape nothing goes on; what does behind another is seen when escapes are undone.
+    # A colour after an escape of JSON always ends a word; after others, a word that goes on shows with escapes undone.
     cuts = [(at, end, b" " if text[at - 2 : at] in _OF_JSON else b"\x1b") for at, end in colours]
     view = _View(text, cuts)
     yield from (place.in_source(view.source) for place in _in_escapes(view.text))
@@ -151,11 +151,11 @@ def _in_escapes(text: bytes) -> Iterator[Place]:
             break
         views.append(view)
         for found in find(view.text):
-            yield reduce(lambda place, each: place.in_source(each.source), reversed(views), found)
+            yield reduce(lambda place, view: place.in_source(view.source), reversed(views), found)
 
 
 def _windows(text: bytes, near: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where escapes may hide something: around those that a word may have within, and any near a literal."""
+    """The windows in which escapes may hide something: around those inside words, and any near a literal."""
     windows = [(max(0, first), last) for first, last in near if text.find(b"\\", max(0, first), last) >= 0]
     for sign, pattern in _IN_WORDS[: _IN_ASCII if text.isascii() else None]:
         if sign[:1] in text:
@@ -195,7 +195,7 @@ def _undone(text: bytes) -> _View | None:
 
 @lru_cache(maxsize=1024)
 def _character_of(escape: bytes) -> bytes:
-    """The character of an escape; one that shows nothing leaves a sign first, so that it divides words in one view."""
+    """The character of an escape; an invisible one becomes ESC first, to separate words in one of the views."""
     text = escape.decode("latin-1")
     sign, rest = text[0], text.lstrip("\\")
     if sign == "\\" and rest:

@@ -152,7 +152,7 @@ class Walk:
     def _resolve_links(self, found: Tree) -> None:
         links, found.links = found.links, {}
         before, self._followed = self._followed, {}
-        taken = Counter[tuple[str, ...]]()
+        links_by_end = Counter[tuple[str, ...]]()
         for name, target in links.items():
             shown, reason = self.prefix + name, ""
             problem = link_problem(name, target, target_of=links.get)
@@ -161,7 +161,7 @@ class Walk:
                 continue
             if self._follow is not None:
                 try:
-                    parts, is_directory = find_end(self._follow, self.root, name, taken)
+                    parts, is_directory = find_end(self._follow, self.root, name, links_by_end)
                 except OSError as error:
                     problem = f"is a link to {target!r}"
                     reason = f": {error if isinstance(error, NotFollowed) else reason_of(error)}"

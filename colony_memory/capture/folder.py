@@ -1,8 +1,8 @@
-"""A folder on disk, as documents and back, byte for byte.
+"""The reading of a folder into documents, from which it can be restored byte for byte.
 
-UTF-8 files become documents of their own. What text cannot carry (other bytes, empty directories, links, executable
-files) stands in one more document, ``.colony-memory/folder.json``. Reading changes nothing on disk, but that it first
-puts back what a restore that was cut off has left, by what the user's state directory says of it.
+UTF-8 files become documents of their own. Everything else (other bytes, empty directories, links, executable bits) is
+in one more document, ``.colony-memory/folder.json``. Reading changes nothing on disk, except that it first rolls back
+an interrupted restore, by its journal in the user's state directory.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ _CHOICES = ("stop", "warn", "mask", "allow")
 
 
 class Capture(Value):
-    """The documents of a folder, and what is to be said of them."""
+    """The documents of a folder, with notes and findings about them."""
 
     documents: dict[str, str]  #: Name to text; write_folder() turns it into the same files again.
-    #: What is on disk and not in ``documents`` although it should be, by name. Empty if all was saved.
+    #: Names on disk that ``documents`` should have and lack, with the reasons. Empty if all was saved.
     left_out: tuple[LeftOut, ...]
-    #: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory ends with a slash, for all that is
-    #: in it.
+    #: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory, which ends with a slash, stands for
+    #: everything in it.
     ignored: tuple[str, ...] = ()
-    notes: tuple[Note, ...] = ()  #: What else is good to know, by name, such as a git repository, which is not saved.
+    notes: tuple[Note, ...] = ()  #: Remarks, by name, for example on a git repository, which is not saved.
     #: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
     secrets: tuple[SecretFinding, ...] = ()
     allowed: tuple[SecretFinding, ...] = ()  #: Those that were allowed by name, and are saved as they are.
-    #: Of a folder that has an index, what is known of it. What has not changed since the last save is not read, and
-    #: ``documents`` is empty; :meth:`read` gives them.
+    #: For a folder with an index, the survey by it. Files unchanged since the last save are not read, and ``documents``
+    #: is empty; :meth:`read` gives them.
     survey: Survey | None = field(default=None, repr=False, compare=False)
 
     @property
     def contents(self) -> Contents:
-        """The names of all that it holds, read or not."""
+        """The names of everything in it, read or not."""
         return contents_of(self.documents) if self.survey is None else self.survey.contents
 
     @property
@@ -71,8 +71,8 @@ class Capture(Value):
         if self.survey is not None:
             return self.survey.size
         files = split_documents(self.documents)[0].values()
-        texts = [each.encode("utf-8", "surrogatepass") if isinstance(each, str) else each for each in files]
-        return sum(each.size if isinstance(each, Sparse) else len(each) for each in texts)
+        texts = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in files]
+        return sum(text.size if isinstance(text, Sparse) else len(text) for text in texts)
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -80,10 +80,10 @@ class Capture(Value):
         return masked_names(self.documents) if self.survey is None else self.survey.masked
 
     def read(self) -> Capture:
-        """The same with all documents; a file that has changed meanwhile is as it is now.
+        """The same capture with all documents, and with any changes made meanwhile.
 
         Raises:
-            SecretsFound: There are likely secrets in what has changed.
+            SecretsFound: There are likely secrets in changed files.
         """
         return self if self.survey is None or self.documents else _captured(self.survey)
 
@@ -99,35 +99,35 @@ def read_folder(
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
-    """Read every file under a directory, as it all was at one moment: what changes meanwhile is read again.
+    """Read every file under a directory as all of it was at one moment: files that change meanwhile are read again.
 
     Names are relative to the directory and use ``/``. The directory itself may be a symbolic link; links in it are
-    saved as links where they lead to somewhere in it. A file that only grows is saved up to its last whole line; what
-    never holds still is left out together with what is kept beside it. Of an SQLite database it is the committed
-    transactions, whoever has it open. ``.cmemignore`` files exclude by the rules of gitignore.
+    saved as links if they lead to something in it. A file that only grows is saved up to its last whole line; one that
+    is never quiet is left out together with the rest of its store. SQLite databases are saved with all committed
+    transactions, even while programs have them open. ``.cmemignore`` files exclude by the rules of gitignore.
 
     Args:
         path: The directory.
-        exclude: What to leave out beside that: rules of gitignore, as in a file at the top of all that is saved. They
-            come before those of the files, which can neither bring back what these exclude nor exclude what ``!``
-            brings back here.
-        secrets: What to do about likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
+        exclude: Further rules of gitignore, as in a file at the top of all that is saved. They take precedence over
+            those of the files, which can neither bring back what these exclude nor exclude what ``!`` brings back here.
+        secrets: The treatment of likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
             replaces them, ``"allow"`` does not look for any.
-        allow_secrets: Findings to save as they are, by their ``id``; without what stands behind its last colon, all of
-            that kind in that file, whatever they become.
-        max_bytes: Bytes that a snapshot may hold. Where there are more, the largest files are left out.
-        attributes: Record permission bits and times of change too. Documents then differ where nothing but a time
-            does; differ_in_times_only() tells.
-        dry_run: Change nothing on disk: where a restore was cut off, that is told in a ColonyMemoryWarning, and what it
-            has left is read as it is.
+        allow_secrets: Findings to save as they are, by their ``id``; an id without the part after its last colon allows
+            all of that kind in that file, now and later.
+        max_bytes: Bytes that a snapshot may hold. If there are more, the largest files are left out.
+        attributes: Record permission bits and times of change too. Then documents differ even if only a time does;
+            differ_in_times_only() tells.
+        dry_run: Change nothing on disk: for an interrupted restore, give a ColonyMemoryWarning, and read its remains as
+            they are.
         on_progress: Called with the number of files and of bytes read so far and the name of the last file, some ten
-            times a second and at the end. What it raises ends the reading.
+            times a second and at the end. An exception that it raises ends the reading.
 
     Raises:
         ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, or an argument
             cannot be read.
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
-        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
+        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be applied, nothing in the directory is ever quiet, or
+            the system does not answer.
     """
     choices = dict(locals())
     require_named(choices.pop("path"))
@@ -147,11 +147,10 @@ def read_paths(
 ) -> Capture:
     """Read files and directories into one set of documents.
 
-    One directory gives its files under names relative to it, as read_folder() does, and one file gives its base name.
-    Of several, each is saved under its base name, a directory's files under ``name/…``. Where two would meet there, as
-    many directories above as it takes tell them apart: ``a/notes`` and ``b/notes``. A path given twice counts once.
-
-    All else is as for read_folder(); ``exclude`` goes by the names under which files are saved.
+    A single directory gives its files under names relative to it, as read_folder() does; a single file gives its base
+    name. Of several paths, each is saved under its base name, a directory's files under ``name/…``. If two names would
+    be the same, as many parent directories as needed are added: ``a/notes`` and ``b/notes``. A path given twice counts
+    once. All else is as for read_folder(); ``exclude`` is applied to the names under which files are saved.
 
     Raises:
         ValueError: A path is missing or not readable, or two cannot be told apart. All else is as for read_folder().
@@ -163,7 +162,7 @@ def read_paths(
 
 
 def read_by_index(
-    what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | list[str | os.PathLike[str]],
     index: FolderIndex | None = None,
     *,
     exclude: str | Iterable[str] = (),
@@ -176,11 +175,11 @@ def read_by_index(
     follow: Following | None = None,
     anew: bool = False,
 ) -> Capture:
-    """:func:`read_folder`, or of a list :func:`read_paths`, without documents where an index tells the digest of each.
+    """:func:`read_folder`, or :func:`read_paths` for a list, without documents if an index has the digest of each.
 
-    With ``anew`` all is read; ``follow`` says which links are followed.
+    With ``anew`` everything is read; ``follow`` selects the links that are followed.
     """
-    sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
+    sources = find_sources(paths) if isinstance(paths, list) else [require_directory(paths)]
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
@@ -191,7 +190,7 @@ def read_by_index(
     def work() -> None:
         found.find()
         if index is not None and index.rows and not any(entry.name in index.rows for entry in found.tree.files):
-            # Somebody began it anew: it is based on nothing that it holds nothing of.
+            # A new beginning: the folder has no file of its basis any more.
             index.forget()
         rules = None if secrets == "allow" else RULES
         found.read(None if index is None or anew else Known(index.rows, rules))
@@ -217,15 +216,15 @@ def _captured(survey: Survey, *, reading: bool = True) -> Capture:
         ignored=tuple(sorted(tree.ignored)),
         notes=tuple(sorted(survey.found.notes, key=lambda note: note.name)),
         secrets=survey.acted_on,
-        allowed=tuple(each for each in survey.findings if each not in survey.acted_on),
+        allowed=tuple(finding for finding in survey.findings if finding not in survey.acted_on),
         survey=None if survey.index is None else survey,
     )
 
 
 def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
-    """Put back what a restore that was cut off has left: else a half of one memory and a half of another is saved.
+    """End an interrupted restore: without that, half of one memory and half of another would be saved.
 
-    To be done before the index of what is saved is opened: what was restored may be noted there.
+    Call it before the index of the folder is opened: the end of a restore may be noted there.
     """
     if not list_records():
         return
@@ -241,59 +240,59 @@ def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
 def read_choices(
     *, secrets: str, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
 ) -> tuple[frozenset[str], IgnoreRules]:
-    """Likely secrets that may be saved, and rules that exclude, of the arguments of :func:`read_folder`."""
+    """The allowed secrets and the rules that exclude, from arguments as for :func:`read_folder`."""
     if secrets not in _CHOICES:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
     return read_allowed(allow_secrets), read_excluded(exclude)
 
 
 class NothingToSave(ValueError):
-    """There is nothing in a folder that a backup would save."""
+    """Raised for a folder with nothing that a backup would save."""
 
 
 def _refuse_nothing(sources: list[Source], found: Found) -> None:
-    left, ignored, why = sorted(found.tree.left_out, key=lambda entry: entry.name), found.tree.ignored, ""
+    left, ignored, detail = sorted(found.tree.left_out, key=lambda entry: entry.name), found.tree.ignored, ""
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     if left and all(NOT_FOLLOWED in entry.reason for entry in left):
         links = quoted([entry.name for entry in left])
-        why = f": links are followed where they are given as paths themselves, as these could be: {links}"
+        detail = f": links are followed where they are given as paths themselves, as these could be: {links}"
     elif left:
-        why = f": {left[0].name!r} was left out ({left[0].reason})"
+        detail = f": {left[0].name!r} was left out ({left[0].reason})"
     elif ignored:
-        why = f": {ignored[0]!r} is excluded" + (", and more" if len(ignored) > 1 else "")
+        detail = f": {ignored[0]!r} is excluded" + (", and more" if len(ignored) > 1 else "")
     if found.sets:
-        raise Passing(f"{where}: nothing could be saved{why}")
-    raise NothingToSave(f"{where}: nothing to back up{why}")
+        raise Passing(f"{where}: nothing could be saved{detail}")
+    raise NothingToSave(f"{where}: nothing to back up{detail}")
 
 
-# --- the paths that a caller names, and the names under which what is in them is saved
+# --- the paths of a caller, and the names under which their files are saved
 
 
 class Source(Value):
-    """A path that the caller named."""
+    """A path given by the caller."""
 
     path: Path  # as it was given
     is_directory: bool  # links followed
-    prefix: str = ""  # the name of a file; what a directory's names begin with, without the slash
+    prefix: str = ""  # the name of a file; the start of the names in a directory, without the slash
 
 
 def find_sources(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
-    """Look at the paths and give each its name, once; ValueError where that cannot be."""
-    found: dict[tuple[str, ...], Source] = {}
+    """Look up the paths and give each a unique name; ValueError if that is impossible."""
+    sources: dict[tuple[str, ...], Source] = {}
     for path in paths:
         source = _look_at(path)
-        # From the root, spelled out, with links left in: a link's own name is the one that was chosen.
+        # Absolute, without resolving links: a link's own name is the one that the caller chose.
         parts = Path(os.path.abspath(source.path)).parts[1:]  # noqa: PTH100 - Path.absolute() keeps '..'
-        found.setdefault(parts, source)
-    if len(found) == 1:
-        ((parts, source),) = found.items()
+        sources.setdefault(parts, source)
+    if len(sources) == 1:
+        ((parts, source),) = sources.items()
         return [source if source.is_directory else Source(source.path, False, decode_name(parts[-1]))]
-    names = _tell_apart(found)
-    return [Source(source.path, source.is_directory, names[parts]) for parts, source in found.items()]
+    names = _tell_apart(sources)
+    return [Source(source.path, source.is_directory, names[parts]) for parts, source in sources.items()]
 
 
 def require_directory(path: str | os.PathLike[str]) -> Source:
-    """Look at a path that has to be a directory; ValueError where it is none."""
+    """Look up a path that has to be a directory; ValueError if it is not one."""
     source = _look_at(path)
     if not source.is_directory:
         raise ValueError(f"{os.fspath(path)!r} is not a directory")
@@ -313,39 +312,39 @@ def _look_at(path: str | os.PathLike[str]) -> Source:
     return Source(Path(path), stat.S_ISDIR(mode))
 
 
-def _tell_apart(found: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], str]:
-    """Give each path the shortest end of it that is neither another's nor a directory above another's."""
-    length = dict.fromkeys(found, 1)
+def _tell_apart(sources: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], str]:
+    """Name each path by its shortest end that is neither that of another nor a directory above that of another."""
+    length = dict.fromkeys(sources, 1)
 
     def end(parts: tuple[str, ...]) -> tuple[str, ...]:
-        # Names that some file systems take for one are told apart too.
+        # Names that some file systems take for the same have to differ, too.
         return tuple(unicodedata.normalize("NFC", part).casefold() for part in parts[-length[parts] :])
 
     while True:
-        ends = {parts: end(parts) for parts in found}
+        ends = {parts: end(parts) for parts in sources}
         longer = {
-            one for one in found for other in found if one != other and ends[other][: len(ends[one])] == ends[one]
+            one for one in sources for other in sources if one != other and ends[other][: len(ends[one])] == ends[one]
         }
         if not longer:
-            return {parts: "/".join(map(decode_name, parts[-length[parts] :])) for parts in found}
+            return {parts: "/".join(map(decode_name, parts[-length[parts] :])) for parts in sources}
         for parts in longer:
             if length[parts] >= len(parts):
                 raise ValueError(
-                    f"{str(found[parts].path)!r} would share its name with another path: back it up separately"
+                    f"{str(sources[parts].path)!r} would share its name with another path: back it up separately"
                 )
             length[parts] += 1
 
 
 def _walks(sources: list[Source], rules: IgnoreRules, follow: Following | None, fixed: Tree) -> list[Walk | NamedFile]:
-    """The walks that find the files of each source; what need not be looked for is noted at once."""
+    """The walks that find the files of each source; excluded and unusable names go to ``fixed``."""
     walks: list[Walk | NamedFile] = []
-    # A database goes before the files beside it that are a part of it.
+    # A database comes before its companions.
     for source in sorted(sources, key=lambda source: str(source.path)):
-        shown = f"{source.prefix}{'/' if source.is_directory else ''}"
+        full_name = f"{source.prefix}{'/' if source.is_directory else ''}"
         if source.prefix and rules.covers(source.prefix, is_directory=source.is_directory):
-            fixed.ignored.append(shown)
+            fixed.ignored.append(full_name)
         elif problem := source.prefix and name_problem(source.prefix):
-            fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
+            fixed.left_out.append(LeftOut(full_name, f"{problem}; rename it", unread=False))
         elif source.is_directory:
             walks.append(Walk(source.path, source.prefix and f"{source.prefix}/", rules, follow))
         else:

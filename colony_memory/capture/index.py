@@ -1,7 +1,7 @@
-"""The index of a folder: what it is based on, and what every file of it was when it was last read.
+"""The index of a folder: its basis, and a row for each of its files as last read.
 
-One file in the user's state directory for each vault, label and set of paths, with a second one for the files' rows and
-a lock for as long as a backup or restore takes. It saves work and is never authority over content.
+It is one file in the user's state directory for each vault, label and set of paths, a second one for the rows, and a
+lock that is held during a backup or restore. It saves work, and never decides about content.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _MALFORMED = (OSError, ValueError, TypeError, KeyError, AttributeError, Recursio
 
 
 class FolderIndex:
-    """The index of some folders and files for one vault and label, locked by whoever has it."""
+    """The index of some folders and files for one vault and label, locked while it is open."""
 
-    def __init__(self, *, problem: str | None = None, looking: bool = False) -> None:
+    def __init__(self, *, problem: str | None = None, read_only: bool = False) -> None:
         self.rows: Mapping[str, Row] = {}  # the files as last read, by name
-        self.described = ""  # digest of the document that describes the folder, without its files; or empty
-        self.attributes = ""  # document of permissions and times as last saved or restored; empty where not known
+        self.described = ""  # digest of the document about the folder, without its files; or empty
+        self.attributes = ""  # document of permissions and times as last saved or restored; empty if unknown
         self.options: dict[str, Any] = {}  # of the last save, for JSON
         self.proven: tuple[str, str] | None = None  # snapshot id and ISO time of the last proof of stored bytes
-        self.problem = problem  # why nothing of it is kept on disk
-        self._looking = looking  # nothing may be changed: whoever has the lock may be about to
+        self.problem = problem  # why it is not kept on disk
+        self._read_only = read_only  # read-only: the holder of the lock may be about to write
         self._basis = Basis()
         self._directory: Files | None = None
         self._name = ""
@@ -53,41 +53,41 @@ class FolderIndex:
         self._owner: int | None = None
 
     def read(self) -> Basis:
-        """The basis of the folder; an empty one where nothing is known."""
+        """The basis of the folder; an empty one if unknown."""
         return self._basis
 
     def write(self, basis: Basis) -> None:
-        """Remember it, on disk before this returns; where that cannot be, nothing else that is not so any more."""
+        """Store the basis, on disk before this returns; if that fails, an outdated one is removed."""
         is_another = basis.snapshot_id != self._basis.snapshot_id
         self._basis = basis
         if not self._keep() and is_another and self._directory is not None:
-            # A disk that is full takes no file, and gives one up: without a basis, no save is refused for an own one.
+            # A full disk takes no file but removes one: without a basis, no save is refused over this host's own last.
             with contextlib.suppress(OSError):
                 self._directory.clear(self._name)
 
     def is_of(self, paths: Iterable[str | os.PathLike[str]]) -> bool:
-        """It is the index of the folders and files at these paths now."""
+        """True if it is the index of the folders and files at these paths now."""
         try:
-            now = sorted(map(FolderIdentity.of, paths), key=lambda each: each.path)
+            now = sorted(map(FolderIdentity.of, paths), key=lambda identity: identity.path)
         except OSError:
             return False
         known = _folders(self._header)
         return len(now) == len(known) and all(map(FolderIdentity.is_same_as, known, now))
 
     def reload(self) -> None:
-        """Take over again what is on disk: a restore that was cut off may have been finished since."""
+        """Read it again from disk: an interrupted restore may have been finished since."""
         if self._directory is not None:
             self._basis = Basis()
             self._open(self._directory, self._name, self._header, self._owner)
 
     def note_of(self, basis: Basis) -> dict[str, Any] | None:
-        """The means to write that basis here, for JSON; None where nothing is kept on disk."""
+        """A note, for JSON, from which :func:`finish_note` writes that basis here; None if nothing is kept on disk."""
         if self._directory is None:
             return None
         return {"name": self._name, "header": self._header, "owner": self._owner, "basis": _dump_basis(basis)}
 
     def forget(self) -> None:
-        """Lose the basis: the folder is another one, or holds something else."""
+        """Drop the basis: the folder is another one, or has other content."""
         self.write(lost(self._basis))
 
     def update(
@@ -99,15 +99,15 @@ class FolderIndex:
         options: Mapping[str, Any] | None = None,
         proven: tuple[str, str] | None = None,
     ) -> None:
-        """Remember what is given."""
+        """Store the given values."""
         before = self.rows, self.described, self.attributes
         if rows is not None:
             self.rows, self.described = dict(rows), described
         self.attributes = self.attributes if attributes is None else attributes
         if before != (self.rows, self.described, self.attributes):
-            every = {name: [getattr(row, each) for each in names_of(Row)] for name, row in self.rows.items()}
+            every = {name: [getattr(row, key) for key in names_of(Row)] for name, row in self.rows.items()}
             facts = {"described": self.described, "attributes": self.attributes, "rows": every}
-            self._replace(_beside(self._name, "rows"), {"format": _ROWS, **self._header, **facts})
+            self._replace(_companion(self._name, "rows"), {"format": _ROWS, **self._header, **facts})
         known = self.options, self.proven
         self.options = self.options if options is None else dict(options)
         self.proven = proven or self.proven
@@ -123,7 +123,7 @@ class FolderIndex:
     # --- on disk
 
     def _open(self, directory: Files, name: str, header: dict[str, Any], owner: int | None) -> None:
-        """Take over what is there, as far as it is this folder's."""
+        """Read the files on disk, as far as they are of this folder."""
         self._directory, self._name, self._header, self._owner = directory, name, header, owner
         try:
             known = _load(directory, name, _LARGEST, _FORMAT, header)
@@ -132,20 +132,20 @@ class FolderIndex:
             basis, options = _load_basis(known["basis"]), known["options"]
             if not isinstance(options, dict):
                 raise TypeError("malformed")
-            one, other = map(_text, known["proven"] or ("", ""))
-            self.proven = (one, other) if one else None
+            snapshot_id, time = map(_text, known["proven"] or ("", ""))
+            self.proven = (snapshot_id, time) if snapshot_id else None
             self._basis, self.options = basis, options
-            if directory.look(_beside(name, "ended")) is not None:
+            if directory.look(_companion(name, "ended")) is not None:
                 self._basis = lost(basis)
-                if not self._looking:
+                if not self._read_only:
                     self._keep()
-                    directory.clear(_beside(name, "ended"))
-            found = _load(directory, _beside(name, "rows"), _LARGEST_ROWS, _ROWS, header)
+                    directory.clear(_companion(name, "ended"))
+            found = _load(directory, _companion(name, "rows"), _LARGEST_ROWS, _ROWS, header)
             if found is not None:
                 self.described, self.attributes = map(_text, (found["described"], found["attributes"]))
                 if any(list(map(type, row)) != _ROW for row in found["rows"].values()):
                     raise ValueError("a malformed row")
-                self.rows = {each: Row(*row) for each, row in found["rows"].items()}
+                self.rows = {path: Row(*row) for path, row in found["rows"].items()}
         except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
@@ -153,9 +153,9 @@ class FolderIndex:
         if self._directory is None:
             return True
         folders = _folders(self._header)
-        if any(each.device is None for each in folders):  # what was not there when this was opened may be there now
+        if any(folder.device is None for folder in folders):  # it may exist by now
             with contextlib.suppress(OSError):
-                self._header = {**self._header, "folders": [asdict(FolderIdentity.of(each.path)) for each in folders]}
+                self._header = {**self._header, "folders": [asdict(FolderIdentity.of(f.path)) for f in folders]}
         known = {"options": self.options, "proven": self.proven}
         basis = _dump_basis(self._basis)
         return self._replace(self._name, {"format": _FORMAT, **self._header, "basis": basis, **known})
@@ -184,8 +184,8 @@ def open_index(
 ) -> Iterator[FolderIndex]:
     """The index of all folders and files that are saved or restored, locked for the length of a ``with``.
 
-    Where it cannot be kept, or the vault (None) does not outlive the process, it ends with the block. ColonyMemoryError
-    where another process has it for all of ``patience`` or, ``unattended``, a link took the place of a path.
+    If it cannot be kept, or the vault (None) does not outlive the process, it ends with the block. ColonyMemoryError if
+    another process has it for ``patience`` seconds or, when ``unattended``, if a path was replaced by a link.
     """
     with contextlib.ExitStack() as stack:
         found = place_of(paths, vault, label)
@@ -214,11 +214,11 @@ def open_index(
 
 
 def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, label: str) -> FolderIndex:
-    """The same for who only looks: not locked, and nothing of it is kept."""
+    """The index for reading only: not locked, and changes to it are not kept."""
     found = place_of(paths, vault, label)
     if isinstance(found, str):
         return FolderIndex(problem=found)
-    index = FolderIndex(looking=True)
+    index = FolderIndex(read_only=True)
     with contextlib.suppress(OSError), opened(found.owner, making=False) as directory:  # there may be none
         index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001
         index._directory = None  # noqa: SLF001
@@ -226,14 +226,14 @@ def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, la
 
 
 def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
-    """Label, paths and basis of each index that this user has of a vault, for who only looks."""
+    """Label, paths and basis of each of this user's indexes for a vault, read without locks."""
     out = []
     with contextlib.suppress(OSError), opened(None, making=False) as directory:  # there may be none
-        for name in sorted(each for each in directory.names() if _NAME.fullmatch(each)):
+        for name in sorted(entry for entry in directory.names() if _NAME.fullmatch(entry)):
             try:
                 known = _load(directory, name, _LARGEST, _FORMAT)
-                if known is not None and known["vault"] == vault and directory.look(_beside(name, "ended")) is None:
-                    paths = tuple(each.path for each in _folders(known))
+                if known is not None and known["vault"] == vault and directory.look(_companion(name, "ended")) is None:
+                    paths = tuple(folder.path for folder in _folders(known))
                     out.append((str(known["label"]), paths, _load_basis(known["basis"])))
             except _MALFORMED as error:
                 logger.warning("%s is passed over: %s", directory.path / name, error)
@@ -241,9 +241,9 @@ def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
 
 
 def disprove(vault: str | None, label: str) -> None:
-    """Forget in each index of a label that its stored bytes were proven: they are damaged, so the next save reads."""
-    for of, paths, _ in kept_of(vault):
-        if of != label:
+    """Drop the proof of stored bytes from each index of a label: they are damaged, and the next save checks them."""
+    for index_label, paths, _ in kept_of(vault):
+        if index_label != label:
             continue
         try:
             with open_index(paths, vault=vault, label=label, patience=0) as index:
@@ -253,7 +253,7 @@ def disprove(vault: str | None, label: str) -> None:
 
 
 def finish_note(note: Mapping[str, Any]) -> None:
-    """Write what :meth:`FolderIndex.note_of` gave, and end what the folder was based on elsewhere."""
+    """Write the basis of a :meth:`FolderIndex.note_of`, and end that of the folder's other indexes."""
     try:
         name, owner, header = note["name"], note["owner"], note["header"]
         if not _NAME.fullmatch(name) or not isinstance(owner, (int, type(None))):
@@ -263,40 +263,40 @@ def finish_note(note: Mapping[str, Any]) -> None:
             index = FolderIndex()
             index._open(directory, name, header, owner)  # noqa: SLF001 - made for this
             index.write(basis)
-            for each in folders:
-                end_others(each.path, index)
+            for folder in folders:
+                end_others(folder.path, index)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no note of an index: {error!r}") from error
 
 
-def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
-    """End the basis of each other index of a folder, or of what is above or below it: its content is another's."""
-    directory = but._directory  # noqa: SLF001
+def end_others(folder: str | os.PathLike[str], index: FolderIndex) -> None:
+    """End the basis of all but one index of a folder, or of those above or below it: the content is another's now."""
+    directory = index._directory  # noqa: SLF001
     if directory is None:
         return
     mine = Path(FolderIdentity.of(folder).path)
-    for name in [each for each in directory.names() if _NAME.fullmatch(each) and each != but._name]:  # noqa: SLF001
+    for name in [entry for entry in directory.names() if _NAME.fullmatch(entry) and entry != index._name]:  # noqa: SLF001
         try:
             known = _load(directory, name, _LARGEST, _FORMAT)
             if known is not None and any(
-                mine.is_relative_to(each.path) or Path(each.path).is_relative_to(mine) for each in _folders(known)
+                mine.is_relative_to(folder.path) or Path(folder.path).is_relative_to(mine) for folder in _folders(known)
             ):
-                os.close(directory.open_or_make(_beside(name, "ended")))  # with its next opening, should it be open
+                os.close(directory.open_or_make(_companion(name, "ended")))  # one that is open ends when next opened
         except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
 
-def _beside(name: str, kind: str) -> str:
+def _companion(name: str, kind: str) -> str:
     return f"{name.removesuffix('.json')}.{kind}"
 
 
-# --- what is in it
+# --- its files
 
 
 def _load(
     directory: Files, name: str, limit: int, form: str, header: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """A file of an index; None where there is none, or it is not of the vault, label and folders of a header."""
+    """A file of an index; None if missing, or not of the vault, label and folders of ``header``."""
     found = directory.read(name, limit=limit, owner=directory.status().st_uid)
     if found is None:
         return None
@@ -305,18 +305,18 @@ def _load(
         raise ValueError("it is of a form that this version does not know")
     if header is None:
         return known
-    there, folders = _folders(known), _folders(header)
-    same = (known["vault"], known["label"], len(there)) == (header["vault"], header["label"], len(folders))
-    return known if same and all(map(FolderIdentity.is_same_as, there, folders)) else None
+    known_folders, folders = _folders(known), _folders(header)
+    same = (known["vault"], known["label"], len(known_folders)) == (header["vault"], header["label"], len(folders))
+    return known if same and all(map(FolderIdentity.is_same_as, known_folders, folders)) else None
 
 
 def _folders(header: Mapping[str, Any]) -> list[FolderIdentity]:
-    return [FolderIdentity.load(each) for each in header["folders"]]
+    return [FolderIdentity.load(fields) for fields in header["folders"]]
 
 
 def _text(found: Any) -> str:
     if not isinstance(found, str):
-        raise ValueError("malformed")  # noqa: TRY004 - what was read is wrong
+        raise ValueError("malformed")  # noqa: TRY004 - the file is wrong, not the caller
     return found
 
 
@@ -331,7 +331,7 @@ def _load_basis(found: dict[str, Any]) -> Basis:
         usual = getattr(default, name)
         value = found.get(name, usual)
         if isinstance(usual, (frozenset, tuple)):
-            if not isinstance(value, (list, tuple, frozenset)) or not all(isinstance(one, str) for one in value):
+            if not isinstance(value, (list, tuple, frozenset)) or not all(isinstance(item, str) for item in value):
                 raise ValueError("a malformed basis")
             value = type(usual)(value)
         elif type(value) is not type(usual) and not (usual is None and isinstance(value, str)):

@@ -34,7 +34,7 @@ def _slug(kind: str) -> str:
 
 
 class Pieces:
-    """Pieces of large files in which nothing is found, by their digests: a row more in a database is in one of them."""
+    """Digests of pieces of large files without secrets: if a database gets a row, only one piece is searched again."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.known = frozenset(known)  # those that need not be searched
@@ -42,7 +42,7 @@ class Pieces:
 
 
 def _places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterable[Place]:
-    if not text:  # all that a short command has to look through may be known to be clean
+    if not text:  # a short command may have only names known to be clean
         return ()
     from colony_memory.capture._secret_views import places
 
@@ -56,7 +56,7 @@ def _slugs() -> frozenset[str]:
     return frozenset(map(_slug, (*(kind.name for kind in KINDS), _RAW)))
 
 
-# A key of this package may be kept as its bare bytes, which only their place gives away.
+# A key of this package may be kept as its bare bytes, for which only the name of the file speaks.
 _SEED_SIZE = 32
 _SEED_NAME = pattern(r"(?i)(key|seed)[^/]*$")
 
@@ -64,7 +64,7 @@ _SEED_NAME = pattern(r"(?i)(key|seed)[^/]*$")
 def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
     """Look for likely secrets in documents, as read_folder() gives them: in all files, in names and in links.
 
-    Only well-known forms are found: nothing found is no proof that none is there.
+    Only well-known forms are found: an empty result is no proof that there is none.
 
     Raises:
         SnapshotCorrupt: The document that describes the folder is malformed.
@@ -76,19 +76,19 @@ def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
 def mask_secrets(
     documents: Mapping[str, str], *, allow: str | Iterable[str] = ()
 ) -> tuple[dict[str, str], tuple[SecretFinding, ...]]:
-    """Replace each likely secret by ``[masked: …]``, but for those that ``allow`` names as read_folder() has it.
+    """Replace each likely secret by ``[masked: …]``, except for those in ``allow``, which is as for read_folder().
 
-    Returns the documents, of which masked_names() tells those that were changed, and what was masked.
+    Returns the documents, of which masked_names() tells the changed ones, and the masked findings.
 
     Raises:
-        ValueError: What is allowed is no id of a finding.
+        ValueError: ``allow`` has something other than ids of findings.
         SecretsFound: A name, a link or a file that is not text holds one, where it cannot be replaced.
         SnapshotCorrupt: The document that describes the folder is malformed.
     """
     allowed = read_allowed(allow)
     contents, metadata = split_documents(documents)
     found = judge_secrets(contents, "mask", allowed, *_names_of(contents, metadata))
-    findings = tuple(each for each in found if not is_allowed(each, allowed))
+    findings = tuple(finding for finding in found if not is_allowed(finding, allowed))
     if not findings:
         return dict(documents), ()
     names = {finding.name for finding in findings}
@@ -120,44 +120,44 @@ def find_in_contents(contents: Mapping[str, str | bytes], pieces: Pieces | None 
 
 
 def find_in_names(names: Iterable[str], links: Mapping[str, str]) -> tuple[SecretFinding, ...]:
-    """Look for likely secrets in names of files, of directories and of links, and in what the links lead to."""
+    """Look for likely secrets in names of files, directories and links, and in the targets of links."""
     of_links, targets = shown_names(links), dict[str, list[str]]()
     for name, target in links.items():
         targets.setdefault(target, []).append(of_links.get(name, name))
-    told = list[tuple[list[str], "list[Place]"]]()
+    hits = list[tuple[list[str], "list[Place]"]]()
     for name, found in _in_lines([*names, *links]):
         end = name.find("/", found[-1].hidden[1])
-        told.append(([_masked(name if end < 0 else name[:end], found)], found))
-    told += [(targets[target], found) for target, found in _in_lines(targets)]
-    every = [_finding(n, None, each.kind.name, each.secret) for shown, found in told for n in shown for each in found]
-    return tuple(sorted({each.id: each for each in every}.values(), key=lambda each: (each.name, each.kind)))
+        hits.append(([_masked(name if end < 0 else name[:end], found)], found))
+    hits += [(targets[target], found) for target, found in _in_lines(targets)]
+    findings = [_finding(n, None, p.kind.name, p.secret) for shown, found in hits for n in shown for p in found]
+    return tuple(sorted({f.id: f for f in findings}.values(), key=lambda f: (f.name, f.kind)))
 
 
 def shown_names(names: Iterable[str]) -> dict[str, str]:
-    """Those of the names that hold a likely secret, each with what may be shown of it."""
+    """The names with a likely secret, each with its form for messages, in which that is masked."""
     return {name: _masked(name, found) for name, found in _in_lines(names)}
 
 
 def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
-    """The findings of short texts, all of which are searched at once."""
+    """Search many short texts at once; yield those with findings."""
     lines = sorted(set(texts))
     data = [line.encode("utf-8", "surrogatepass").replace(b"\n", b" ") for line in lines]
-    starts = [0, *accumulate(len(each) + 1 for each in data)]
+    starts = [0, *accumulate(len(line) + 1 for line in data)]
     found: dict[int, list[Place]] = {}
     for place in _without_overlaps(_places(b"\n".join(data))):
         at = bisect_right(starts, place.start) - 1
         found.setdefault(at, []).append(place.shifted(-starts[at]))
-    yield from ((lines[at], each) for at, each in found.items())
+    yield from ((lines[at], places) for at, places in found.items())
 
 
 def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
-    """Findings that may be saved: each an ``id``, or the same without its last part; ValueError where it is neither."""
+    """Findings that may be saved: each an ``id``, or that without its last part; ValueError if it is neither."""
     allowed = several("allow_secrets", ids)
-    for each in allowed:
-        match = _ID.fullmatch(each) if isinstance(each, str) else None
+    for finding_id in allowed:
+        match = _ID.fullmatch(finding_id) if isinstance(finding_id, str) else None
         if match is None or match["kind"] not in _slugs():
             raise ValueError(
-                f"{each!r} names no finding: give FILE:KIND or FILE:KIND:DIGEST as in the warning, such as "
+                f"{finding_id!r} names no finding: give FILE:KIND or FILE:KIND:DIGEST as in the warning, such as "
                 "notes.md:github-token"
             )
     return frozenset(allowed)
@@ -170,7 +170,7 @@ def is_allowed(finding: SecretFinding, allowed: frozenset[str]) -> bool:
 def mask_contents(
     contents: dict[str, str | bytes], allowed: frozenset[str] = frozenset(), pieces: Pieces | None = None
 ) -> tuple[SecretFinding, ...]:
-    """Mask likely secrets in place, but for the allowed, and give all; SecretsFound, nothing changed, if one stays."""
+    """Mask likely secrets in place, but not allowed ones; return all. SecretsFound, nothing masked, if one can't be."""
     shown = shown_names(contents)
     findings: list[SecretFinding] = []
     elsewhere: list[SecretFinding] = []
@@ -209,7 +209,7 @@ def judge_secrets(
     pieces: Pieces | None = None,
     depth: int = 2,
 ) -> tuple[SecretFinding, ...]:
-    """The findings, masked where that is the choice; SecretsFound to stop. Who is warned is ``depth`` calls above."""
+    """The findings, masked if that is the choice; SecretsFound to stop. Warnings point ``depth`` calls up."""
     findings = find_in_names(names, links or {})
     if choice == "mask":
         _require_maskable([finding for finding in findings if not is_allowed(finding, allowed)])
@@ -222,13 +222,13 @@ def judge_secrets(
         if len(likely) > 1:
             what = f"{len(likely)} likely secrets; remove them, exclude their files, or have them"
         raise SecretsFound(f"nothing was saved: {what} masked or allowed", findings=likely, hint=hint)
-    told = list[tuple[str, Hint]]()
-    for each in likely[:_WARNINGS]:
-        text = f"a likely secret is saved: {each}; have secrets masked, or allow this one"
-        told.append((text, Hint("read_folder", "allow_secrets", each.id)))
+    warned = list[tuple[str, Hint]]()
+    for finding in likely[:_WARNINGS]:
+        text = f"a likely secret is saved: {finding}; have secrets masked, or allow this one"
+        warned.append((text, Hint("read_folder", "allow_secrets", finding.id)))
     if len(likely) > _WARNINGS:
-        told.append((f"and {len(likely) - _WARNINGS} more likely secrets are saved", hint))
-    for text, hint in told:
+        warned.append((f"and {len(likely) - _WARNINGS} more likely secrets are saved", hint))
+    for text, hint in warned:
         warnings.warn(ColonyMemoryWarning(text, hint=hint), stacklevel=depth + 1)
     return findings
 
@@ -236,7 +236,7 @@ def judge_secrets(
 def judge_words(
     note: str | None, tags: Iterable[str], choice: str, allowed: frozenset[str], *, depth: int = 2
 ) -> str | None:
-    """The note of a snapshot, masked where that is the choice. SecretsFound as :func:`judge_secrets`."""
+    """The note of a snapshot, masked if that is the choice; raises SecretsFound as :func:`judge_secrets`."""
     contents: dict[str, str | bytes] = {"tag": "\n".join(tags).encode("utf-8", "surrogatepass")}
     if note is not None:
         contents["note"] = note
@@ -255,9 +255,9 @@ def _masked(text: str, found: list[Place]) -> str:
 
 
 def _search(
-    name: str, content: str | bytes, pieces: Pieces | None = None, kept: str = ""
+    name: str, content: str | bytes, pieces: Pieces | None = None, file_name: str = ""
 ) -> Iterator[tuple[SecretFinding, Place | None]]:
-    """The findings of one file, in order, each with the place of what must not be seen; no two overlap."""
+    """The findings of one file, in order and without overlaps, each with the place to mask, if there is one."""
     if isinstance(content, bytes):
         if len(content) == _SEED_SIZE and _SEED_NAME.search(name):
             yield _finding(name, None, _RAW, content.hex().encode("ascii")), None
@@ -265,19 +265,19 @@ def _search(
     else:
         data = content.encode("utf-8", "surrogatepass")
     line, counted = 1, 0
-    known, clean = ((), None) if pieces is None else (pieces.known, pieces.clean.setdefault(kept, []))
+    known, clean = ((), None) if pieces is None else (pieces.known, pieces.clean.setdefault(file_name, []))
     found = [*_places(data, known, clean)]
-    for place in _without_overlaps(each for each in found if not each.is_wide):
+    for place in _without_overlaps(place for place in found if not place.is_wide):
         line += data.count(b"\n", counted, place.start)
         counted = place.start
         own_line = None if isinstance(content, bytes) else line
         yield _finding(name, own_line, place.kind.name, place.secret), place
-    for place in _without_overlaps(each for each in found if each.is_wide):
+    for place in _without_overlaps(place for place in found if place.is_wide):
         yield _finding(name, None, place.kind.name, place.secret), place
 
 
 def _without_overlaps(found: Iterable[Place]) -> list[Place]:
-    """Of those that overlap, the one that begins first, and of these the longest; it hides what the others would."""
+    """Merge overlapping places into the one that begins first, or the longest of these; it hides what all hide."""
     chosen: list[Place] = []
     last: list[Place] = []
     for place in sorted(found, key=lambda place: (place.start, -place.end)):
@@ -290,22 +290,22 @@ def _without_overlaps(found: Iterable[Place]) -> list[Place]:
         else:
             chosen.append(place)
     for place in last:
-        at = bisect_right(chosen, place.start, key=lambda each: each.start)
+        at = bisect_right(chosen, place.start, key=lambda place: place.start)
         near = chosen[max(0, at - 1) : at + 1]
-        if not any(each.start < place.end and place.start < each.end for each in near):
+        if not any(other.start < place.end and place.start < other.end for other in near):
             chosen.insert(at, place)
     return chosen
 
 
 def _finding(name: str, line: int | None, kind: str, secret: bytes) -> SecretFinding:
-    # The name keeps equal secrets in two files from showing as equal, and the ends of a key's lines may change.
+    # With the name, equal secrets in two files don't show as equal; without spaces, a key's line ends may change.
     identity = f"{name}\0{kind}\0".encode("utf-8", "surrogatepass") + b"".join(secret.split())
     digest = hashlib.sha256(identity).hexdigest()[:_DIGITS]
     return SecretFinding(name, line, kind, f"{name}:{_slug(kind)}:{digest}")
 
 
 def _decode(data: bytes) -> bytes:
-    """The readable text in bytes: as it is, or as Windows writes text."""
+    """The readable text in bytes: plain, or decoded from the UTF-16 of Windows."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "ignore").encode("utf-8", "surrogatepass")
     return data

@@ -1,7 +1,7 @@
-"""A consistent copy of an SQLite database that others may have open, without a change to it or beside it.
+"""A consistent copy of an SQLite database that others may have open, without changing it or its companions.
 
-SQLite never opens the files themselves: it would act on what lies beside them, delete a file that a journal names. They
-are read under the lock of every reader (https://www.sqlite.org/lockingv3.html), until they hold still together, as a
+SQLite never opens the files themselves: it would act on their companions, or delete a file that a journal names. They
+are read under the lock of a reader (https://www.sqlite.org/lockingv3.html), until all are unchanged together, as a
 crash at that moment would have left them. A log or journal is merged by SQLite in a copy that nobody else can reach.
 """
 
@@ -23,9 +23,9 @@ from colony_memory.capture._steady import TRIES, NotSaved, TooLarge, has_file, r
 if TYPE_CHECKING:
     from colony_memory._os.directory import Directory
 
-_WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
-_ROOM, _TIMES = 1 << 26, 4  # bytes of a database and its log, where nobody else says how many there may be
-_PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
+_WAIT = 5.0  # seconds for another program to release its lock, or for the files to be quiet
+_ROOM, _TIMES = 1 << 26, 4  # limit of a database with its log to compare: bytes, and times the size of the other
+_PAUSE = 0.002  # seconds: a busy writer releases its lock for moments only
 _HEADER_SIZE = 100
 _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -34,18 +34,18 @@ _LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 
 
 class DatabaseDamaged(Exception):
-    """It is not to be read as a database; the text is the reason."""
+    """Raised for a file that cannot be read as a database; the text is the reason."""
 
 
-# The bytes of a database, its log, its journal and its index, empty where there is no such file.
+# The bytes of a database, its log, its journal and its index, empty if missing.
 _Files = tuple["bytes | bytearray", "bytes | bytearray", "bytes | bytearray", "bytes | bytearray"]
 
 
 def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | bytearray, tuple[str, ...]]:
-    """Copy what all committed transactions give, and name the files beside it that hold nothing else.
+    """Copy a database with all committed transactions, and name the companions that belong to it.
 
-    Where nothing is to be merged, it is the database as it is. The same content gives the same bytes. NotSaved,
-    DatabaseDamaged, or TooLarge where it has more bytes than ``limit``, together with what is to be merged.
+    If there is nothing to merge, the copy is the database as it is. The same content gives the same bytes. NotSaved,
+    DatabaseDamaged, or TooLarge if it has more than ``limit`` bytes, together with its companions.
     """
     database, log, journal, index = _read_together(place, name, limit=limit)
     size = int.from_bytes(database[16:18], "big")
@@ -55,7 +55,7 @@ def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | b
     if len(database) % size:
         raise DatabaseDamaged("it is not a whole number of pages")
     has_log, has_journal = log[:4] in _LOG_MAGIC, journal.startswith(_JOURNAL_MAGIC)
-    # Log and journal that were dealt with are empty, or begin with zeros; so does an index that is new.
+    # A finished log or journal is empty, or begins with zeros; so does a new index.
     own = {
         LOG: has_log or not log,
         JOURNAL: has_journal or not any(journal[: len(_JOURNAL_MAGIC)]),
@@ -65,7 +65,7 @@ def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | b
     if not has_log and not has_journal:
         return database, parts
     if has_journal and journal.endswith(_JOURNAL_MAGIC):
-        # SQLite would look for a file of that name, and delete it. Without it nobody can tell whether it was committed.
+        # SQLite would look for the file of that name, and delete it. Only that file tells if the change was committed.
         raise DatabaseDamaged("its journal names a file of another database that it belongs to")
     try:
         return _merge(database, {LOG: log, JOURNAL: journal}, limit=limit), parts
@@ -74,8 +74,8 @@ def read_database(place: Directory, name: str, *, limit: int) -> tuple[bytes | b
 
 
 def holds_same(place: Directory, name: str, data: bytes) -> bool:
-    """All committed transactions of a database give this file; what cannot be told is another."""
-    # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
+    """True if a database with all committed transactions equals this file; false if it cannot be read."""
+    # With its log it may be larger than their merged copy, but its maker must not decide how much is read.
     try:
         return read_database(place, name, limit=_ROOM + _TIMES * len(data))[0] == data
     except (NotSaved, DatabaseDamaged, TooLarge, OSError):
@@ -83,10 +83,10 @@ def holds_same(place: Directory, name: str, data: bytes) -> bool:
 
 
 def reads_as_journal(name: str, data: bytes) -> bool:
-    """SQLite would take a file of this name and content for a log or journal of the database beside it."""
+    """True if SQLite would take a file of this name and content for the log or journal of a database."""
     if name.endswith(LOG):
         return data.startswith(_LOG_MAGIC)
-    # Its end counts as much: SQLite deletes a file that is named there.
+    # The end of a journal counts, too: SQLite deletes a file that is named there.
     return name.endswith(JOURNAL) and (data.startswith(_JOURNAL_MAGIC) or data.endswith(_JOURNAL_MAGIC))
 
 
@@ -107,16 +107,16 @@ def _read_together(place: Directory, name: str, *, limit: int) -> _Files:
 
 
 def _read_locked(place: Directory, name: str, *, limit: int) -> _Files | None:
-    """Read all once; None where it changed meanwhile."""
+    """Read all files once; None if one changed meanwhile."""
     with place.file(name) as (descriptor, _):
-        # What logs ahead is whole at every moment. What does not may keep its journal in memory, so that the lock is
-        # all there is to tell that a change is under way.
+        # With a write-ahead log, the files are consistent at every moment. Without, the journal may be in memory, and
+        # then only the lock tells that a change is under way.
         logs_ahead = read_start(descriptor, _HEADER_SIZE)[18:20] == b"\2\2"
         try:
             with nullcontext() if logs_ahead else shared_lock(descriptor):
                 return _read_once(place, name, descriptor, limit=limit)
         except Locked:
-            # Where the writer's journal is on disk, it takes back all that the writer has done.
+            # If the writer's journal is on disk, it undoes everything that the writer has done.
             files = _read_once(place, name, descriptor, limit=limit)
             if files is None or files[2].startswith(_JOURNAL_MAGIC):
                 return files
@@ -131,28 +131,28 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int) -> _
                 with contextlib.suppress(FileNotFoundError):
                     opened[suffix], _ = stack.enter_context(place.file(name + suffix))
         data: dict[str, bytes | bytearray] = {}
-        for suffix, each in opened.items():
+        for suffix, fd in opened.items():
             try:
-                found = read_bytes(each, limit=limit)
+                found = read_bytes(fd, limit=limit)
             except TooLarge as error:
-                raise TooLarge(sum(os.fstat(one).st_size for one in opened.values())) from error
+                raise TooLarge(sum(os.fstat(other_fd).st_size for other_fd in opened.values())) from error
             if found is None:
                 return None
             limit -= len(found)
             data[suffix] = found
-        # What is appended to log or journal meanwhile belongs to a later moment. The index is changed by readers too.
-        held = all(still_holds(opened[each], data[each]) for each in (JOURNAL, LOG, "") if each in opened)
-        if not held or os.fstat(descriptor).st_size != len(data[""]):
+        # Data appended to a log or journal meanwhile is of a later moment. The index is left out: readers change it.
+        unchanged = all(still_holds(opened[suffix], data[suffix]) for suffix in (JOURNAL, LOG, "") if suffix in opened)
+        if not unchanged or os.fstat(descriptor).st_size != len(data[""]):
             return None
         for suffix in ("", LOG, JOURNAL):
-            status, there = place.look(name + suffix), opened.get(suffix)
+            status, own = place.look(name + suffix), opened.get(suffix)
             now = Identity.of(status) if status is not None and is_file(status) else None
-            if now != (None if there is None else Identity.of(os.fstat(there))):
+            if now != (None if own is None else Identity.of(os.fstat(own))):
                 return None  # it was replaced
     return data[""], data.get(LOG, b""), data.get(JOURNAL, b""), data.get(INDEX, b"")
 
 
-def _merge(database: bytes | bytearray, beside: dict[str, bytes | bytearray], *, limit: int) -> bytes:
+def _merge(database: bytes | bytearray, companions: dict[str, bytes | bytearray], *, limit: int) -> bytes:
     try:
         import sqlite3
     except ImportError as error:  # a Python that was built without it
@@ -160,7 +160,7 @@ def _merge(database: bytes | bytearray, beside: dict[str, bytes | bytearray], *,
     with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
         copy = Path(scratch, "database")
         copy.write_bytes(database)
-        for suffix, data in beside.items():
+        for suffix, data in companions.items():
             if data:
                 Path(f"{copy}{suffix}").write_bytes(data)
         try:
@@ -174,6 +174,6 @@ def _merge(database: bytes | bytearray, beside: dict[str, bytes | bytearray], *,
         except sqlite3.Error as error:
             raise DatabaseDamaged(str(error)) from error
         size = copy.stat().st_size
-        if size > limit:  # log and journal say how many pages there are
+        if size > limit:  # by a number of pages in the log or journal
             raise TooLarge(size)
         return copy.read_bytes()
