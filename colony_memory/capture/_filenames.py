@@ -247,26 +247,26 @@ def is_dotgit(component: str) -> bool:
 def problem_with_state(files: Iterable[str], directories: Iterable[str], target: Path) -> str | None:
     """Say which document would be written where state or configuration is kept, or None; ``target`` is a real path."""
     # Programs trust what lies there: no snapshot may write it.
-    for kept, what in _kept():
-        if target != kept and target not in kept.parents:
-            if kept in target.parents:
-                return f"names must not be written in {str(kept)!r}, where {what} is kept"
+    for path, content in _reserved_paths():
+        if target != path and target not in path.parents:
+            if path in target.parents:
+                return f"names must not be written in {str(path)!r}, where {content} is kept"
             continue
-        reserved = _folded_parts(kept.relative_to(target).parts)
+        reserved = _folded_parts(path.relative_to(target).parts)
         for name in [*files, *(f"{name}/" for name in directories)]:
             parts = _folded_parts(name.split("/"))
             # A link of the snapshot on the way there could lead to state of its own.
             if parts[: len(reserved)] == reserved or reserved[: len(parts)] == parts:
-                return f"{name!r} is where {what} is kept"
+                return f"{name!r} is where {content} is kept"
     return None
 
 
 def place_of_state(target: Path) -> set[str]:
     """The paths in a folder of the state and configuration that is kept inside it."""
-    return {kept.relative_to(target).as_posix() for kept, _ in _kept() if target in kept.parents}
+    return {path.relative_to(target).as_posix() for path, _ in _reserved_paths() if target in path.parents}
 
 
-def _kept() -> list[tuple[Path, str]]:
+def _reserved_paths() -> list[tuple[Path, str]]:
     """Paths of state and configuration, each with its description; a user without a home has none."""
     config, custom = "the configuration of this program", os.environ.get("COLONY_MEMORY_CONFIG", "").strip()
     places: list[tuple[Callable[[], Path], str]] = [
@@ -276,11 +276,11 @@ def _kept() -> list[tuple[Path, str]]:
     if custom:
         places.append((lambda: Path(os.path.abspath(expanded(custom))), config))  # noqa: PTH100 - links stay
     found: list[tuple[Path, str]] = []
-    for locate, what in places:
+    for locate, content in places:
         with contextlib.suppress(OSError):
             path = locate()
             # With links resolved up to each depth: whoever replaces one of them by a directory moves the place.
-            found += [(Path(real_path(above), path.relative_to(above)), what) for above in (path, *path.parents)]
+            found += [(Path(real_path(above), path.relative_to(above)), content) for above in (path, *path.parents)]
     return found
 
 
@@ -293,6 +293,6 @@ LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
 COMPANIONS = (JOURNAL, INDEX, LOG)
 
 
-def whole_of(name: str) -> str:
+def stem_of(name: str) -> str:
     """The database to which a file belongs by its suffix; else the file itself."""
     return next((name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)), name)

@@ -75,7 +75,7 @@ class FolderIdentity(Value):
 
 @contextlib.contextmanager
 def unmoved(places: Mapping[str, Path]) -> Iterator[None]:
-    """Refuse to run a block unattended if a path leads elsewhere, before or after it: others may have put a link."""
+    """Run a block unattended; ColonyMemoryError if a path leads elsewhere, before or after: others may put links."""
     _require_unmoved(places)
     yield
     _require_unmoved(places)

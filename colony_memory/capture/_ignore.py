@@ -215,7 +215,7 @@ def _regex(pattern: bytes) -> bytes:
     # A piece between two stars can be taken where it first fits: text after a later fit is also after that one.
     numbers = count()
     *earlier, (last, pieces) = runs
-    parts = [_first(cross + _one_by_one(pieces_, numbers), numbers) for cross, pieces_ in earlier]
+    parts = [_first(cross + _one_by_one(run_pieces, numbers), numbers) for cross, run_pieces in earlier]
     if len(pieces) == 1:
         return b"".join([*parts, last, *pieces])
     return b"".join([*parts, last, _one_by_one(pieces[:-1], numbers), b"[^/]*", pieces[-1]])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
 from colony_memory._os.paths import is_file
-from colony_memory.capture._filenames import is_note, parents_of, whole_of
+from colony_memory.capture._filenames import is_note, parents_of, stem_of
 from colony_memory.capture._steady import LARGE, Sparse, as_bytes, as_content, read_sparse, still_holds, up_to_last_line
 from colony_memory.capture._tree import Look, changed_at, is_same, is_settled
 
@@ -145,7 +145,7 @@ class Moment:
             changed = {change.name for change in seen.changes} - exempt
             changed |= {name for name, status in recent.items() if not status.st_size}  # may be truncated just now
             rhythm.observe(recent, now_ns, changed=bool(changed))
-            parts = (whole_of(change.name) for change in seen.changes if change.name.rstrip("/") in seen.databases)
+            parts = (stem_of(change.name) for change in seen.changes if change.name.rstrip("/") in seen.databases)
             # A changed database was consistent when it was read: all else has to be the same since then.
             outdated = any(rhythm.newest > found.read_at.get(name, 0) for name in parts)
             # The same goes for the length of a log.
@@ -197,7 +197,7 @@ class Moment:
         for change in changes:
             name, before, after = change.name.rstrip("/"), change.before, change.now
             same_kind = before and (after is None or stat.S_IFMT(before.st_mode) == stat.S_IFMT(after.st_mode))
-            if found.is_in_set(name) or found.is_passed(name) or (name in left_out and same_kind):
+            if found.is_in_set(name) or found.is_skipped(name) or (name in left_out and same_kind):
                 seen.gone |= {name} if after is None else set()
                 continue
             seen.changes.append(change)
@@ -215,10 +215,10 @@ class Moment:
                 self._by_status.add(name)
         unchanged = entries.keys() - {change.name for change in seen.changes}
         for name in found.sizes.keys() & self._growing_since.keys() & unchanged:
-            # It was longer already when it was read up to its size of an instant before.
+            # It had grown already by the time that it was read up to its measured size.
             if found.sizes[name] < found.status[name].st_size:
                 seen.grown.add(name)
-        if compared:  # by their bytes, files whose status cannot tell
+        if compared:  # files whose status cannot tell are compared by their bytes
             for name in (found.contents.keys() & unchanged) - found.proven:
                 if not self._is_proven(entries[name]):
                     seen.torn.add(name)
@@ -230,7 +230,7 @@ class Moment:
             name: status
             for name, status in seen.recent.items()
             if (alone or name in entries or name in found.tree.links) and changed_at(status) <= now
-            if not found.is_database(name) and not found.is_passed(name)
+            if not found.is_database(name) and not found.is_skipped(name)
         }
         return seen
 
@@ -353,14 +353,14 @@ def _crash_safe(names: set[str], contents: Mapping[str, str | bytes], tops: set[
             stores.add(above)
         elif above.endswith("/_versions"):
             stores.add(_above(above))
-        elif own.endswith(".wal") and contents.get(whole := name.removesuffix(".wal"), b"")[8:12] == b"DUCK":
-            files |= {whole, name}
+        elif own.endswith(".wal") and contents.get(stem := name.removesuffix(".wal"), b"")[8:12] == b"DUCK":
+            files |= {stem, name}
     return files | stores - tops
 
 
-def _different(some: Mapping[str, os.stat_result], others: Mapping[str, os.stat_result]) -> set[str]:
-    both = some.keys() & others.keys()
-    return {*(some.keys() ^ others.keys()), *(name for name in both if not is_same(some[name], others[name]))}
+def _different(first: Mapping[str, os.stat_result], second: Mapping[str, os.stat_result]) -> set[str]:
+    both = first.keys() & second.keys()
+    return {*(first.keys() ^ second.keys()), *(name for name in both if not is_same(first[name], second[name]))}
 
 
 def _above(name: str) -> str:

@@ -248,12 +248,12 @@ def set_mode(reach: Reach, change: ModeChange, back: bool = False) -> None:
                 os.fchmod(descriptor, after)
 
 
-def succeeds(done: str, name: str, act: Callable[..., object], *arguments: Any) -> bool:
+def succeeds(action: str, name: str, act: Callable[..., object], *arguments: Any) -> bool:
     """Do one thing of the way back; false if it failed, which is logged."""
     try:
         act(*arguments)
     except OSError as error:
-        logger.warning("%r could not be %s: %s", name, done, error)
+        logger.warning("%r could not be %s: %s", name, action, error)
         return False
     return True
 

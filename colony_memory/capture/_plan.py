@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.directory import Directory, Reach
 from colony_memory._os.paths import PERMISSIONS, Identity, is_file, is_link
 from colony_memory._values import Record, field
-from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, whole_of
+from colony_memory.capture._filenames import fold, link_problem, listed, parents_of, place_of_state, stem_of
 from colony_memory.capture._journal import ModeChange
 from colony_memory.capture._metadata import Metadata, encode_text
 from colony_memory.capture._question import Displaced, Question, find_users
@@ -24,7 +24,7 @@ from colony_memory.capture._steady import (
     Sparse,
     companions_of,
     holds_database,
-    holds_text,
+    holds_own_data,
     is_database,
     read_sparse,
     read_start,
@@ -77,7 +77,7 @@ class Plan(Record):
         return found
 
     def displaced_directories(self) -> list[str]:
-        """The removed directories at or inside whose names a file is put."""
+        """The removed directories in whose place, or in that of a directory above them, a file is put."""
         return [name for name in self.dropped if not self.files.keys().isdisjoint((name, *parents_of(name)))]
 
     def users(self) -> dict[str, str]:
@@ -90,11 +90,11 @@ class Plan(Record):
 
     def unsaved(self, question: Question) -> list[str]:
         """The files to replace or remove that are saved nowhere, as the folder is now."""
-        going = {*self.replaced, *self.removed, *self.logs}
-        if not going:
+        displaced = {*self.replaced, *self.removed, *self.logs}
+        if not displaced:
             return []
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            statuses = [(name, reach.look(name)) for name in sorted(going)]
+            statuses = [(name, reach.look(name)) for name in sorted(displaced)]
             return question.unsaved(Displaced(name, reach, name, status) for name, status in statuses if status)
 
 
@@ -191,7 +191,7 @@ class _Comparison:
         if status is not None and not is_file(status) and not is_link(status):
             raise self._refusal(name, name, "is a device, pipe or socket")
         if status is not None and self._is_same(name, content, data, status, logs):
-            self._keep(name, status)
+            self._add_unchanged(name, status)
         elif status is not None and name in self._metadata.masked and not plan.force:
             plan.left.append(name)
         else:
@@ -234,11 +234,11 @@ class _Comparison:
         names = {entry.name for entry in tree.files}
         surplus = {name for name in names if name not in self._wanted and not _is_in(name, protected)}
         if only is not None:
-            surplus = {name for name in surplus if _is_in(name, only) or whole_of(name) in only}
-        candidates = {*map(whole_of, names), *surplus} & names
-        databases = {whole for whole in candidates if holds_database(*self._reach.parent(whole))}
+            surplus = {name for name in surplus if _is_in(name, only) or stem_of(name) in only}
+        candidates = {*map(stem_of, names), *surplus} & names
+        databases = {stem for stem in candidates if holds_database(*self._reach.parent(stem))}
         # A companion of a database goes or stays with it.
-        surplus -= {name for name in surplus if (whole := whole_of(name)) in databases and whole not in surplus}
+        surplus -= {name for name in surplus if (stem := stem_of(name)) in databases and stem not in surplus}
         for name in sorted(surplus):
             directory, last = self._reach.parent(name)  # raises if a directory on the way was replaced
             status = directory.look(last)
@@ -259,7 +259,7 @@ class _Comparison:
             else:
                 plan.dropped[name] = tree.directories[name]
 
-    def _keep(self, name: str, status: os.stat_result) -> None:
+    def _add_unchanged(self, name: str, status: os.stat_result) -> None:
         """Plan a file with the right content: only its permissions may have to be set. Times don't count."""
         self._plan.unchanged.append(name)
         if os.name == "nt" or name in self._metadata.masked or is_link(status):
@@ -276,7 +276,7 @@ class _Comparison:
     ) -> bool:
         if data is None:
             return is_link(status) and bool(self._read(name, Directory.read_link) == content)
-        if not any(holds_text(log, log_status) for log, log_status in logs.items()):
+        if not any(holds_own_data(log, log_status) for log, log_status in logs.items()):
             size = data.size if isinstance(data, Sparse) else len(data)
             if status.st_size == size and self._read(name, partial(_holds, data)):
                 return True

@@ -27,7 +27,7 @@ from colony_memory._os.open_files import (
 )
 from colony_memory._os.paths import Identity, is_file, is_link
 from colony_memory._values import Record, Value, cached_property, field
-from colony_memory.capture._filenames import INDEX, is_note, listed, parents_of, quoted, whole_of
+from colony_memory.capture._filenames import INDEX, is_note, listed, parents_of, quoted, stem_of
 from colony_memory.capture._metadata import Metadata, encode_text, split_documents
 from colony_memory.capture._steady import holds_database, is_database, read_sparse, read_start, room_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
@@ -82,9 +82,9 @@ class Displaced(Value):
         """The directory of the file, and its name there."""
         return self.reach.parent(self.at)
 
-    def is_part_of(self, whole: Displaced | None) -> bool:
+    def is_part_of(self, database: Displaced | None) -> bool:
         """True for a log or index of that database, which is compared together with it."""
-        if whole is None or whole is self or not holds_database(*whole.where):
+        if database is None or database is self or not holds_database(*database.where):
             return False
         if self.name.endswith(INDEX):
             return True
@@ -111,8 +111,8 @@ class Displaced(Value):
         directory, name = self.where
         if is_link(self.status):
             return directory.read_link(name)
-        with directory.file(name) as (descriptor, there):
-            return read_start(descriptor, there.st_size) if room_of(there) == there.st_size else read_sparse(descriptor)
+        with directory.file(name) as (descriptor, now):
+            return read_start(descriptor, now.st_size) if room_of(now) == now.st_size else read_sparse(descriptor)
 
 
 class Holding(Record):
@@ -148,7 +148,7 @@ class Question(Record):
         """Names of the files that no snapshot has, sorted; unreadable files are among them."""
         self._used.clear()
         found = {file.name: file for file in displaced if file.status.st_size}
-        remaining = {name: file for name, file in found.items() if not file.is_part_of(found.get(whole_of(name)))}
+        remaining = {name: file for name, file in found.items() if not file.is_part_of(found.get(stem_of(name)))}
         digests = {name: digest for name, file in remaining.items() if (digest := file.digest()) is not None}
         target = _digests(*self.restored)
         self._check_off(remaining, "the snapshot has it", lambda file: digests.get(file.name) in target)
@@ -257,7 +257,7 @@ def _stores_of(name: str) -> tuple[str, ...]:
 
 def _is_of_store(directory: Directory, name: str) -> bool:
     """True if an open file is one of a store's: neither text nor an SQLite database, which is complete by itself."""
-    if holds_database(directory, whole_of(name)):
+    if holds_database(directory, stem_of(name)):
         return False
     try:
         with directory.file(name) as (descriptor, _):

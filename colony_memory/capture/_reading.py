@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import open_below
 from colony_memory._values import replace
-from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, whole_of
+from colony_memory.capture._filenames import JOURNAL, LOG, parents_of, stem_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import Moment
 from colony_memory.capture._steady import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 SECONDS = 300.0
 """How long the system has to answer for a file or a directory."""
-_BYTES_A_SECOND = 1e6  # speed at which a large file, which has more time, is read at least
+_BYTES_A_SECOND = 1e6  # a file has one second more for each so many of its bytes
 _SECONDS_BETWEEN_REPORTS = 0.1
 _LOOKS_FOR_SIZES = 20
 _RESTLESS = (VANISHED, NO_FILE, CHANGED)
@@ -80,7 +80,7 @@ class Found:
     @property
     def all_walks(self) -> list[NamedFile | Walk]:
         """The walks, with those of followed links."""
-        return [one for walk in self.walks for one in (walk, *walk.followed)]
+        return [member for walk in self.walks for member in (walk, *walk.followed)]
 
     def within_reach(self, work: Callable[[], None], on_progress: Callable[[int, int, str], None] | None) -> None:
         """Find or read in a separate thread, the only one that a system without an answer can block for ever."""
@@ -166,7 +166,7 @@ class Found:
         for name in [name for name in (*self.contents, *self.unread) if name not in kept]:
             self._drop(name)
         self._parts = {key: part for key, part in self._parts.items() if part[0] in kept and not part[1]}
-        self.parts = {name: status for name, status in self.parts.items() if whole_of(name) in kept}
+        self.parts = {name: status for name, status in self.parts.items() if stem_of(name) in kept}
         same = {name for name, (then, _) in self._failed.items() if name in found and is_same(then, found[name].status)}
         self._failed = {name: self._failed[name] for name in same - self.restless}
         self.tree.left_out += [why for _, why in self._failed.values()]
@@ -204,12 +204,12 @@ class Found:
         return name in self.sets or any(f"{parent}/" in self.sets for parent in parents_of(name))
 
     def is_database(self, name: str) -> bool:
-        name = whole_of(name)
+        name = stem_of(name)
         return name in self.databases or (name in self.unread and self.unread[name][1].is_database)
 
-    def is_passed(self, name: str) -> bool:
-        """True if a file is left out for a reason that no change of its content can remove."""
-        name = whole_of(name)
+    def is_skipped(self, name: str) -> bool:
+        """True if a file is left out for a reason other than changes, so that these don't matter."""
+        name = stem_of(name)
         return name in self._failed and self._failed[name][1].reason not in _RESTLESS
 
     @property

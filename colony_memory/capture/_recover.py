@@ -29,11 +29,11 @@ class Unsettled(ColonyMemoryError):
 
 @settling()
 def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
-    """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
+    """End a restore into ``path``, or into a folder above or below, that was interrupted by a kill.
 
     Unless all was in place already, everything that was there before is put back, and a
-    :class:`ColonyMemoryWarning` says so. With ``lenient`` so does one of what cannot be put back, which keeps nobody
-    from saving what is there. Returns whether there was such a restore.
+    :class:`ColonyMemoryWarning` says so. With ``lenient``, a warning also replaces the error of a restore that cannot
+    be put back, so that the folder can still be saved. Returns true if one was cut off while it changed the folder.
 
     Raises:
         ValueError: The path is empty.

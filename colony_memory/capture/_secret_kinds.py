@@ -87,12 +87,12 @@ def find(text: bytes, near: list[tuple[int, int]] | None = None) -> list[Place]:
     words = _Words(text)
     found, start, lowered = words.find(), 0, text.lower()
     for first, last in (*words.base64, (len(text), len(text))):
-        _in_contexts(text, lowered[:first], start, near, found)
+        _find_by_stem(text, lowered[:first], start, near, found)
         start = last
     return found
 
 
-def _in_contexts(
+def _find_by_stem(
     text: bytes, lowered: bytes, first: int, near: list[tuple[int, int]] | None, found: list[Place]
 ) -> None:
     for stem, (pattern, hints) in _ANYWHERE.items():
@@ -106,9 +106,9 @@ def _in_contexts(
                     continue
                 if near is not None:
                     near.append((place - kind.reach[0], place + kind.reach[1]))
-                for place_found in kind.match(text, place) if ends.get(kind, 0) <= place else ():
-                    ends[kind] = place_found.end
-                    found.append(place_found)
+                for finding in kind.match(text, place) if ends.get(kind, 0) <= place else ():
+                    ends[kind] = finding.end
+                    found.append(finding)
 
 
 class _Words:
@@ -163,8 +163,8 @@ class _Words:
                         left[kind] -= min(end - place, _TRIED)
                     # The letter of an escape before it does not belong to it.
                     rest, cut = (text[at : at + _TRIED + _LONGEST_WORD], at) if skipped > 1 else (text, 0)
-                    for place_found in kind.match(rest, at - cut):
-                        found.append(place_found.shifted(cut))
+                    for finding in kind.match(rest, at - cut):
+                        found.append(finding.shifted(cut))
                         ends[kind] = found[-1].end
         return found
 

@@ -16,8 +16,8 @@ from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import Place, find
 from colony_memory.capture._secret_rules import RULES
 
-_BY = RULES.encode("ascii")  # a part of each digest: other rules may find something else
-_TIMES = 4  # the number of times that escapes are undone
+_SALT = RULES.encode("ascii")  # a part of each digest: other rules may find something else
+_ROUNDS = 4  # the number of times that escapes are undone
 _SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # bytes of a piece, and of its context before and after
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are searched again
 _GAP = b"\0"  # stands for the text left out between two of these
@@ -74,24 +74,24 @@ class _View:
         self._cuts = cuts
 
     @cached_property
-    def _seen(self) -> list[int]:
-        seen, shift = list[int](), 0
+    def _positions(self) -> list[int]:
+        positions, shift = list[int](), 0
         for start, end, undone in self._cuts:
-            seen.append(start + shift)
+            positions.append(start + shift)
             shift += len(undone) - (end - start)
-        return seen
+        return positions
 
     def source(self, start: int, end: int) -> tuple[int, int]:
         return self._source_of(start)[0], self._source_of(end - 1)[1]
 
     def _source_of(self, place: int) -> tuple[int, int]:
-        at = bisect_right(self._seen, place) - 1
+        at = bisect_right(self._positions, place) - 1
         if at < 0:
             return place, place + 1
         start, end, undone = self._cuts[at]
-        if place < self._seen[at] + len(undone):
+        if place < self._positions[at] + len(undone):
             return start, end
-        where = end + place - self._seen[at] - len(undone)
+        where = end + place - self._positions[at] - len(undone)
         return where, where + 1
 
 
@@ -104,7 +104,7 @@ def places(text: bytes, known: Container[str] = (), clean: list[str] | None = No
         until = start + _SIZE if last < len(text) else len(text)
         part, digest = memoryview(text)[first:last], ""
         if clean is not None and len(part) < len(text):
-            hasher = hashlib.sha256(_BY)
+            hasher = hashlib.sha256(_SALT)
             hasher.update(part)
             digest = hasher.hexdigest()[:32]
         found = () if digest and digest in known else tuple(_of_part(bytes(part)))
@@ -145,7 +145,7 @@ def _in_escapes(text: bytes) -> Iterator[Place]:
         return
     ends, begins = [0, *(last for _, last in windows)], [*(first for first, _ in windows), len(text)]
     views = [_View(text, [(end, begin, _GAP) for end, begin in zip(ends, begins, strict=True)])]
-    while len(views) < 2 + _TIMES:
+    while len(views) < 2 + _ROUNDS:
         view = _undone(views[-1].text)
         if view is None:
             break

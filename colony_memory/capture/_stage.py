@@ -214,10 +214,10 @@ class Stage:
         for (what, why), names in self._refused.items():
             _warn(f"the {what} could not be kept of {quoted(names, most=3)} ({why}); the content is restored")
         replaced = self.plan.replaced.items()
-        linked = [name for name, there in replaced if there.st_nlink > 1 and not stat.S_ISDIR(there.st_mode)]
+        linked = [name for name, status in replaced if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)]
         if linked:
             _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the old text stays")
-        owned = [name for name, there in replaced if user_id() not in (0, there.st_uid)]
+        owned = [name for name, status in replaced if user_id() not in (0, status.st_uid)]
         if owned:
             _warn(f"{quoted(owned, most=3)} belonged to another user, and now belongs to the one who restored")
 

@@ -264,7 +264,7 @@ def companions_of(name: str) -> tuple[str, ...]:
     return tuple(name + suffix for suffix in COMPANIONS)
 
 
-def holds_text(name: str, status: os.stat_result) -> bool:
+def holds_own_data(name: str, status: os.stat_result) -> bool:
     """True if a companion of a database has data of its own: an index has none, nor has an empty log."""
     return status.st_size > 0 and not name.endswith(INDEX)
 

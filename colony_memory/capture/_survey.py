@@ -11,7 +11,7 @@ from colony_memory._format.payload import digests_of, document_digest, of_file, 
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory._values import Record, replace
-from colony_memory.capture._filenames import INDEX, parents_of, whole_of
+from colony_memory.capture._filenames import INDEX, parents_of, stem_of
 from colony_memory.capture._ignore import VAULT
 from colony_memory.capture._metadata import (
     METADATA_NAME,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._reading import Found
     from colony_memory.capture.index import FolderIndex
 
-# Reasons for names that are gone, so that no other snapshot has them in the place of this one.
+# Reasons of names that are gone, or never saved: no other snapshot stands in for this one there.
 _GONE = (VANISHED, NO_FILE, VAULT)
 
 
@@ -148,7 +148,7 @@ class Survey:
         for name, row in index.rows.items():
             # Companions without data come and go with the readers of a database.
             if row.digest == PART and name not in rows and (name.endswith(INDEX) or not row.size):
-                database = rows.get(whole_of(name))
+                database = rows.get(stem_of(name))
                 if database is not None and database.is_database:
                     rows[name] = row
         described = document_digest(self._described) if self._described else ""

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import Record, Value, field
-from colony_memory.capture._filenames import INDEX, JOURNAL, LOG, whole_of
+from colony_memory.capture._filenames import INDEX, JOURNAL, LOG, stem_of
 from colony_memory.capture._steady import room_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LeftOut(Value):
 
     name: str  #: Path inside the folder, with ``/``; a directory ends with one.
     reason: str  #: Why it was left out.
-    #: It could have been saved, had it stood still or been readable: another snapshot may have it.
+    #: It could have been saved, had it been quiet or readable: another snapshot may have it.
     unread: bool = field(default=True, compare=False)
 
     def __str__(self) -> str:
@@ -39,10 +39,10 @@ class LeftOut(Value):
 
 
 class Note(Value):
-    """Something that is good to know of a file or directory, and no fault."""
+    """A remark on a file or directory, which is no fault."""
 
     name: str  #: Path inside the folder, with ``/``; a directory ends with one.
-    text: str  #: What there is to know.
+    text: str  #: The remark.
 
 
 class Entry(Value):
@@ -183,7 +183,7 @@ class Known(Value):
         """The row of a file that need not be read, or whose database need not be, given all statuses; else None."""
         row = self.rows.get(name)
         if row is None or row.digest == PART:
-            database = whole_of(name)
+            database = stem_of(name)
             found = self.find(database, statuses) if database != name and database in statuses else None
             if found is None or not found.is_database:
                 return None
@@ -228,7 +228,7 @@ class Room:
         names = {entry.name for entry in files}
         units: dict[str, list[Entry]] = {}  # a database together with its companions
         for entry in files:
-            database = whole_of(entry.name)
+            database = stem_of(entry.name)
             units.setdefault(database if database in names else entry.name, []).append(entry)
         sized = [(sum(entry.size for entry in entries), entries) for entries in units.values()]
         for size, entries in sorted(sized, key=lambda sized_unit: -sized_unit[0]):

@@ -51,7 +51,7 @@ class _Place(Record):
     tree: Tree = field(default_factory=Tree)  # with links by their paths in the folder
     subdirectories: list[tuple[str, ...]] = field(default_factory=list)  # to walk through next
     statuses: dict[str, os.stat_result] = field(default_factory=dict)  # of entries that must not change, by own name
-    passed: set[str] = field(default_factory=set)  # own names of the entries that may change
+    ignored: set[str] = field(default_factory=set)  # own names of the entries that may change
     rules: bytes | bytearray | None = None  # content of its file of ignore rules
     is_open: bool = True
 
@@ -193,7 +193,7 @@ class Walk:
         # In a look at all but the watched, new names in watched directories don't count: the look alone has them.
         sees_new = look.alone or where not in look.watched_places
         for own in directory.names():
-            if own in place.passed:
+            if own in place.ignored:
                 continue
             name = self.prefix + below + own
             noted = place.statuses.get(own)
@@ -261,20 +261,20 @@ class Walk:
         strays = {name for name, status in entries.items() if is_of_vault(name, status)}
         if strays:
             self._leave(tree, f"{below}cmem.*.json", VAULT)
-        place.passed |= strays | problems.keys()
+        place.ignored |= strays | problems.keys()
         for own, status in entries.items():
-            if own in place.passed:
+            if own in place.ignored:
                 continue
             name, is_directory = below + own, paths.is_directory(status)
             is_directory |= own in links and self._leads_to_directory(directory, own)
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 tree.ignored.append(self.prefix + shown)
-                place.passed.add(own)
+                place.ignored.add(own)
                 companions = steady.companions_of(own)
-                parts = {part for part in companions if part not in place.passed and is_file(entries.get(part))}
+                parts = {part for part in companions if part not in place.ignored and is_file(entries.get(part))}
                 if parts and steady.holds_database(directory, own):  # its companions have its data
-                    place.passed |= parts
+                    place.ignored |= parts
                     tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
                 continue
             place.statuses[own] = status

@@ -29,7 +29,7 @@ from colony_memory.capture._filenames import (
     parents_of,
     problem_with_state,
     quoted,
-    whole_of,
+    stem_of,
 )
 from colony_memory.capture._identity import boot_id
 from colony_memory.capture._journal import MOVING, Journal, Record, Step, Version, begin_record, start_lock
@@ -39,7 +39,7 @@ from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._question import FileInUse, Question, Unsaved
 from colony_memory.capture._recover import clear, discard, kept_of, recover, remember, warn_unfinished
 from colony_memory.capture._stage import KEPT, NEW, Stage, blaming, find_read_only, find_volumes, nearest
-from colony_memory.capture._steady import holds_text
+from colony_memory.capture._steady import holds_own_data
 from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -150,16 +150,16 @@ def place_documents(
     else:
         recover(target)
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
-    effective = None if question is None or force else replace(question, restored=(contents, metadata))
+    query = None if question is None or force else replace(question, restored=(contents, metadata))
     in_use = {} if force else plan.in_use
     # A file in use is not also reported as unsaved: saving it first would not help.
-    unsaved = [] if effective is None else [name for name in plan.unsaved(effective) if name not in in_use]
+    unsaved = [] if query is None else [name for name in plan.unsaved(query) if name not in in_use]
     if not dry_run:
         if in_use:
             raise FileInUse(target, in_use)
         if unsaved:
             raise Unsaved(target, unsaved)
-        plan.question, plan.note, plan.on_progress = effective, note, on_progress
+        plan.question, plan.note, plan.on_progress = query, note, on_progress
         if plan.files or plan.directories or plan.removed or plan.dropped or plan.modes:
             # A plan for an existing folder omits its unchanged files: if it is gone since, one move would lose these.
             (_file_by_file if plan.found or os.path.lexists(plan.target) else _in_one_move)(plan)
@@ -167,13 +167,13 @@ def place_documents(
             alert = f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
             alert += "there before, and what it writes from now on is lost; start it anew"
             warnings.warn(alert, ColonyMemoryWarning, stacklevel=3)
-    return _written(plan, unsaved, in_use, {} if effective is None else effective.why)
+    return _written(plan, unsaved, in_use, {} if query is None else query.why)
 
 
 def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Mapping[str, str]) -> Written:
     refused = {*unsaved, *in_use}
     files = [name for name in plan.files if name not in refused]
-    logs = [log for log, status in plan.logs.items() if whole_of(log) not in refused and holds_text(log, status)]
+    logs = [log for log, status in plan.logs.items() if stem_of(log) not in refused and holds_own_data(log, status)]
     removed = {*plan.removed, *logs} - refused
     return Written(
         created=tuple(name for name in files if name not in plan.replaced),
@@ -197,7 +197,7 @@ def _without_journals(contents: dict[str, str | bytes]) -> dict[str, str | bytes
     """Rename files that SQLite would apply to a database: anybody who can write to the vault may have made them."""
     renamed = {}
     for name, content in contents.items():
-        if whole_of(name) != name and reads_as_journal(name, encode_text(content)):
+        if stem_of(name) != name and reads_as_journal(name, encode_text(content)):
             candidates = (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
             renamed[name] = next(candidate for candidate in candidates if candidate not in contents)
             message = f"{name!r} is written as {renamed[name]!r}: SQLite would take it for a journal, and apply it"
@@ -340,14 +340,14 @@ def _begin(stack: ExitStack, plan: Plan, journal: Journal, place: Directory) -> 
 def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping[str, str]) -> Journal:
     """Stage the new files; return the journal with the steps to do."""
     plan = stage.plan
-    leaving = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.displaced_directories()}}
-    numbers = {name: str(number) for number, name in enumerate([*leaving, *plan.files])}
+    removed = {**plan.removed, **plan.logs, **{f"{name}/": plan.dropped[name] for name in plan.displaced_directories()}}
+    numbers = {name: str(number) for number, name in enumerate([*removed, *plan.files])}
     for name in numbers:  # The log of a database needs the database's name to be known as one.
-        whole = whole_of(name)
-        if whole in numbers:
-            numbers[name] = numbers[whole] + name[len(whole) :]
+        stem = stem_of(name)
+        if stem in numbers:
+            numbers[name] = numbers[stem] + name[len(stem) :]
     steps = []
-    with Reach(folder) as reach, Reach(folder) as staging:
+    with Reach(folder) as reach, Reach(folder) as aside:
         for parent, name in plan.parents().items():
             with stage.blaming(name):
                 # A file of that name is removed first.
@@ -358,15 +358,15 @@ def _prepare(stage: Stage, journal: Journal, folder: Directory, volumes: Mapping
                     steps.append(Step(f"{parent}/"))
         for name, number in numbers.items():
             volume = volumes[nearest(name, volumes)]
-            status = leaving.get(name) or plan.replaced.get(name)
+            status = removed.get(name) or plan.replaced.get(name)
             old = None if status is None else Version.of(status)
-            if old is not None and name in leaving and name.endswith((INDEX, "/")):
+            if old is not None and name in removed and name.endswith((INDEX, "/")):
                 old = old._replace(size=-1, changed=-1)  # even readers write to an index; a directory is emptied first
-            new = stage.write(staging, journal.staged(volume, NEW, number), name) if name in plan.files else None
+            new = stage.write(aside, journal.staged(volume, NEW, number), name) if name in plan.files else None
             steps.append(Step(name.rstrip("/"), new, old, number, volume))
         with blaming(f"directory {str(plan.target)!r}", plan.target):
             for volume in journal.volumes:
-                stage.sync_directories(staging, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
+                stage.sync_directories(aside, [journal.staged(volume, kind) for kind in (NEW, KEPT)])
     return replace(
         journal,
         phase=MOVING,

@@ -251,13 +251,13 @@ class NothingToSave(ValueError):
 
 
 def _refuse_nothing(sources: list[Source], found: Found) -> None:
-    left, ignored, detail = sorted(found.tree.left_out, key=lambda entry: entry.name), found.tree.ignored, ""
+    left_out, ignored, detail = sorted(found.tree.left_out, key=lambda entry: entry.name), found.tree.ignored, ""
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
-    if left and all(NOT_FOLLOWED in entry.reason for entry in left):
-        links = quoted([entry.name for entry in left])
+    if left_out and all(NOT_FOLLOWED in entry.reason for entry in left_out):
+        links = quoted([entry.name for entry in left_out])
         detail = f": links are followed where they are given as paths themselves, as these could be: {links}"
-    elif left:
-        detail = f": {left[0].name!r} was left out ({left[0].reason})"
+    elif left_out:
+        detail = f": {left_out[0].name!r} was left out ({left_out[0].reason})"
     elif ignored:
         detail = f": {ignored[0]!r} is excluded" + (", and more" if len(ignored) > 1 else "")
     if found.sets:

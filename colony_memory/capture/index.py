@@ -60,7 +60,7 @@ class FolderIndex:
         """Store the basis, on disk before this returns; if that fails, an outdated one is removed."""
         is_another = basis.snapshot_id != self._basis.snapshot_id
         self._basis = basis
-        if not self._keep() and is_another and self._directory is not None:
+        if not self._save() and is_another and self._directory is not None:
             # A full disk takes no file but removes one: without a basis, no save is refused over this host's own last.
             with contextlib.suppress(OSError):
                 self._directory.clear(self._name)
@@ -112,13 +112,13 @@ class FolderIndex:
         self.options = self.options if options is None else dict(options)
         self.proven = proven or self.proven
         if known != (self.options, self.proven):
-            self._keep()
+            self._save()
 
     def disprove(self) -> None:
         """Forget that the stored bytes were proven."""
         if self.proven is not None:
             self.proven = None
-            self._keep()
+            self._save()
 
     # --- on disk
 
@@ -138,7 +138,7 @@ class FolderIndex:
             if directory.look(_companion(name, "ended")) is not None:
                 self._basis = lost(basis)
                 if not self._read_only:
-                    self._keep()
+                    self._save()
                     directory.clear(_companion(name, "ended"))
             found = _load(directory, _companion(name, "rows"), _LARGEST_ROWS, _ROWS, header)
             if found is not None:
@@ -149,7 +149,7 @@ class FolderIndex:
         except _MALFORMED as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
-    def _keep(self) -> bool:
+    def _save(self) -> bool:
         if self._directory is None:
             return True
         folders = _folders(self._header)
@@ -253,7 +253,7 @@ def disprove(vault: str | None, label: str) -> None:
 
 
 def finish_note(note: Mapping[str, Any]) -> None:
-    """Write the basis of a :meth:`FolderIndex.note_of`, and end that of the folder's other indexes."""
+    """Write the basis in a note of :meth:`FolderIndex.note_of`, and end those of the folder's other indexes."""
     try:
         name, owner, header = note["name"], note["owner"], note["header"]
         if not _NAME.fullmatch(name) or not isinstance(owner, (int, type(None))):

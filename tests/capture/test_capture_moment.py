@@ -234,7 +234,7 @@ def test_a_writer_is_done_by_the_pauses_that_it_makes(monkeypatch, states, quiet
     for name, seconds in states:
         for part in (0, 0.5, 1):
             status = os.stat_result([33188, *[0] * 9], {"st_mtime_ns": at, "st_ctime_ns": at})
-            rhythm.tell({name: status}, at + int(part * seconds * 1e9))
+            rhythm.observe({name: status}, at + int(part * seconds * 1e9))
         at += int(seconds * 1e9) + 1
     for load, expected in ((1.0, quiet), (3.0, crowded)):
         monkeypatch.setattr(_moment, "_load", lambda load=load: load)
@@ -254,7 +254,7 @@ def test_a_writer_is_done_by_the_pauses_that_it_makes(monkeypatch, states, quiet
 )
 def test_stores_that_are_whole_at_each_instant(names, stores):
     contents = {name: b"12345678DUCK" if "duckdb" in name else b"" for name in names}
-    assert _moment._whole_always(names, contents, {"", "top"}) == stores
+    assert _moment._crash_safe(names, contents, {"", "top"}) == stores
 
 
 def test_a_store_that_is_whole_at_each_instant_needs_no_pause(tmp_path, monkeypatch):
