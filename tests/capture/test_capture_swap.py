@@ -247,7 +247,7 @@ def test_what_cannot_be_synced_or_removed_is_told(tmp_path, monkeypatch, caplog)
     caplog.set_level(logging.DEBUG)
     with monkeypatch.context() as patch:
         patch.setattr(Directory, "sync", fails)
-        patch.setattr(_stage.Stage, "settle", lambda *_: None)
+        patch.setattr(_stage.Stage, "sync_directories", lambda *_: None)
         patch.setattr(_stage.Stage, "finish_directory", lambda *_: None)
         write_folder({"a.md": "a"}, tmp_path / "dst")
     assert "may not survive a power cut" in caplog.text
