@@ -72,7 +72,7 @@ def _follow(name: str, target: str, target_of: Callable[[str], str | None]) -> t
     """Why a link alone, one that it ends at aside, must not be made, or None; and the path that it leads to."""
     try:
         fits = 0 < len(local_bytes(target)) <= _LONGEST_LINK and "\0" not in target
-    except UnicodeEncodeError:  # a text may have surrogates that stand for no byte of a name
+    except UnicodeEncodeError:  # a text may have surrogates that stand for no byte
         fits = False
     if not fits:
         return "is a link that says nothing usable", ""

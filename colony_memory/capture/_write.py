@@ -86,19 +86,19 @@ def write_folder(
 
     Everything is written and synced in a hidden directory first and then moved into place; if a move fails, the
     ones before it are undone, and if the process is killed, the next restore or backup of the folder puts
-    everything back. This call does so too, before anything else. What is made has the permissions and times that the
-    snapshot tells, else it is its owner's alone; a replaced file keeps its permissions. What root makes belongs to the
-    owner of the folder. No link is followed.
+    everything back. This call does so too, before anything else. New files have the permissions and times of the
+    snapshot, or without these are open to their owner alone; a replaced file keeps its permissions. Files made by root
+    belong to the owner of the folder. No link is followed.
 
     Args:
         documents: Name to text, as read_folder() gives them.
-        directory: Where to write. It is created, with the directories above it, if it is not there. It may be a
-            symbolic link; nothing under it may be one on the way of a document.
+        directory: The target, which is created if it is missing, with the directories above it. It may be a symbolic
+            link; nothing under it may be one on the way to a document.
         force: Replace what a program has open, and real text by masked text.
-        delete: Also take away the files that ``documents`` lack, as far as a backup of the folder would save them.
+        delete: Also remove the files that ``documents`` lack, as far as a backup of the folder would save them.
         dry_run: Check everything and return the plan, changing nothing anywhere.
-        on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved. What it
-            raises ends the call, with nothing changed.
+        on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved. An exception
+            that it raises ends the call, with nothing changed.
 
     Raises:
         ValueError: ``documents`` is empty or holds something other than text, or ``directory`` is not a directory.

@@ -169,7 +169,7 @@ def _merge(database: bytes | bytearray, companions: dict[str, bytes | bytearray]
                 connection.execute("PRAGMA schema_version").fetchone()  # rolls the journal back
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError as error:
-            # No room, or no memory. What is damaged is another class of error.
+            # No room, or no memory. Damage raises another class of error.
             raise OSError(str(error)) from error
         except sqlite3.Error as error:
             raise DatabaseDamaged(str(error)) from error
