@@ -1,4 +1,4 @@
-"""The contents of a snapshot: one file, those that match, and those that it lacks and another one has."""
+"""Contents of a snapshot: one file, a selection by glob, and what it lacks, filled in from other snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
-    """The content of one file of a snapshot, bytes where it is no text."""
+    """The content of one file of a snapshot, bytes if it is not text."""
     files, metadata = split_documents(documents)
     if name in files:
         content = files[name]
@@ -44,15 +44,15 @@ def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> s
 
 
 def near(name: str, names: Collection[str]) -> str:
-    """Where a name is not among these, what is like it, to be said after that; empty where nothing is."""
+    """The names closest to one that is missing, as a clause to append to the message; empty if none is close."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, names, n=3) or [each for each in names if each.startswith(f"{name.rstrip('/')}/")]
-    return f"; the nearest {'is' if len(found) == 1 else 'are'} {', '.join(map(repr, found[:3]))}" if found else ""
+    close = get_close_matches(name, names, n=3) or [path for path in names if path.startswith(f"{name.rstrip('/')}/")]
+    return f"; the nearest {'is' if len(close) == 1 else 'are'} {', '.join(map(repr, close[:3]))}" if close else ""
 
 
 def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
-    """The files, links and directories whose name matches one of the globs, with all that is known of them."""
+    """The files, links and directories whose name matches one of the globs, with their metadata."""
     kept = reshape(documents, lambda name: any(fnmatchcase(name, glob) for glob in globs))
     if not kept:
         raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
@@ -60,83 +60,83 @@ def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]
 
 
 def names_in(documents: Mapping[str, str]) -> frozenset[str]:
-    """The files and links of a memory of a folder."""
+    """The names of the files and links in a folder's documents."""
     contents, metadata = split_documents(documents)
     return frozenset((*contents, *metadata.links))
 
 
 def reshape(documents: Mapping[str, str], wanted: Callable[[str], bool]) -> dict[str, str]:
-    """The documents that are wanted, with all that is known of them."""
+    """The wanted documents, with their metadata."""
     _, before = split_documents(documents)
 
     def among(known: Any) -> Any:
-        kept = [name for name in known if wanted(name.rstrip("/"))]  # directories may have a slash at the end there
+        kept = [name for name in known if wanted(name.rstrip("/"))]  # directories may end with a slash here
         return {name: known[name] for name in kept} if isinstance(known, dict) else type(known)(kept)
 
     after = Metadata(**{name: among(getattr(before, name)) for name in names_of(Metadata)})
-    found = {name: text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
-    return {**found, **describe(after)}
+    rest = {name: text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
+    return {**rest, **describe(after)}
 
 
-# What a snapshot lacks since it never stood still or could not be read is taken set by set, all of a set from one
-# snapshot: a directory that is lacking is a set, and so are files of one directory whose names begin alike, as those of
-# a store do. What was left out for another reason is taken from nowhere, nor is what the newest complete snapshot does
-# not have: somebody has deleted it.
+# What a snapshot lacks because it kept changing or could not be read is filled in set by set, each set from a single
+# snapshot: a missing directory is a set, and so are files of one directory whose names begin alike, like those of a
+# database. What was left out for another reason is not filled in, nor is a set that is absent from the newest snapshot
+# which left nothing of it out: somebody deleted it.
 
-_MOST = 4  # snapshots that are read for it
+_MOST = 4  # snapshots read per restore
 
 
 class Filled(Value):
-    """A set that the snapshot lacks, and another one has."""
+    """A set of files that the snapshot lacks and another one has."""
 
     names: tuple[str, ...]  # the files or the directory, as the snapshot's own record names them
-    snapshot_id: str  # the newest snapshot that has it
-    made: str  # when that was made, to the minute
-    left: str = ""  # why it was not taken from there; empty where it was
+    snapshot_id: str  # the newest snapshot that has the set
+    made: str  # time of that snapshot, to the minute
+    left: str = ""  # why the set was not taken from there; empty if it was
 
     def is_of(self, documents: Mapping[str, str]) -> bool:
-        return _held_of(documents, self.names)
+        return _has_any(documents, self.names)
 
     def __str__(self) -> str:
-        stays = f"stays as it is ({self.left}), and is not taken " if self.left else ""
-        return f"{', '.join(self.names)}: {stays}from snapshot {self.snapshot_id} of {self.made}"
+        refusal = f"stays as it is ({self.left}), and is not taken " if self.left else ""
+        return f"{', '.join(self.names)}: {refusal}from snapshot {self.snapshot_id} of {self.made}"
 
 
 def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tuple[dict[str, str], tuple[Filled, ...]]:
-    """The documents of a snapshot with what it lacks of other snapshots, and what that is. What the folder itself holds
-    of a set stays where it is saved nowhere or open in a program.
+    """The documents of a snapshot, filled in from older ones, and the sets concerned. The folder's own files of a set
+    stay if they are not saved anywhere or are open in a program.
     """
     if target.label.endswith(BEFORE_RESTORE):
         return documents, ()
-    left, told = _sets_of(described_by(documents)), []
-    infos = target.look(everything=True).summaries if left else ()
+    missing, filled = _sets_of(described_by(documents)), []
+    infos = target.look(everything=True).summaries if missing else ()
     refused, last = refused_only(infos), id_order(found.info.snapshot_id)
     older = [info for info in infos if id_order(info.snapshot_id) < last and info.snapshot_id not in refused]
     older.sort(key=lambda info: id_order(info.snapshot_id), reverse=True)
-    for info in islice((info for info in older if any(_may_have(info, names) for names in left)), _MOST):
+    for info in islice((info for info in older if any(_may_have(info, names) for names in missing)), _MOST):
         source = target.documents_of(info.snapshot_id)
-        for names in [*left] if source else ():
+        for names in [*missing] if source else ():
             part = _part(source, names)
             if part is None:
                 continue
-            left.remove(names)
+            missing.remove(names)
             if part:
                 is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
-                # It would be of two snapshots.
-                why = "" if is_text or not _held_of(documents, names) else "the snapshot has another part of it"
+                # A set never mixes two snapshots.
+                why = "" if is_text or not _has_any(documents, names) else "the snapshot has another part of it"
                 why = why or _why_left(target, found, part, names)
-                told.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
+                filled.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
                 documents = documents if why else _with_part(documents, part, names)
-        if not left:
+        if not missing:
             break
-    taken = [each for each in told if not each.left]
-    target.filled = tuple(dict.fromkeys(each.snapshot_id for each in taken))
-    target.going = frozenset(name for each in taken for name in each.names if target.host is None)
-    return documents, tuple(sorted(told, key=lambda each: each.names))
+    taken = [entry for entry in filled if not entry.left]
+    target.filled = tuple(dict.fromkeys(entry.snapshot_id for entry in taken))
+    target.going = frozenset(name for entry in taken for name in entry.names if target.host is None)
+    return documents, tuple(sorted(filled, key=lambda entry: entry.names))
 
 
 def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) -> dict[str, str]:
-    """The documents as they were restored, where what they lacked was taken from these."""
+    """The documents as a restore wrote them that filled in missing sets from these sources."""
     for source in sources:
         for names in _sets_of(described_by(documents)):
             if part := _part(source, names):
@@ -145,12 +145,12 @@ def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) ->
 
 
 def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    sets: dict[str, list[str]] = {}
     for name in sorted(described.unread & described.left_out.keys()):
-        above, _, own = name.rpartition("/")
-        key = name if name.endswith("/") else f"{above}/{own.lstrip('.').partition('.')[0]}"
-        found.setdefault(key, []).append(name)
-    return [tuple(names) for names in found.values()]
+        parent, _, base = name.rpartition("/")
+        key = name if name.endswith("/") else f"{parent}/{base.lstrip('.').partition('.')[0]}"
+        sets.setdefault(key, []).append(name)
+    return [tuple(names) for names in sets.values()]
 
 
 def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
@@ -159,16 +159,16 @@ def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
 
 
 def _is_part(name: str, names: tuple[str, ...]) -> bool:
-    """A file or directory, which ends with a slash, is of a set, or the set in it."""
-    if name.endswith("/") and any(each.startswith(name) for each in names):
+    """True for a file or directory (which ends with a slash) of a set, and for a directory that contains the set."""
+    if name.endswith("/") and any(item.startswith(name) for item in names):
         return True
     return any(
-        name == each or (name.startswith(each) and (each.endswith("/") or name[len(each)] in ".-")) for each in names
+        name == item or (name.startswith(item) and (item.endswith("/") or name[len(item)] in ".-")) for item in names
     )
 
 
 def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str] | None:
-    """The documents of a set in a snapshot: none where it has no file of it, and None where it lacks some itself."""
+    """The documents of a set in a snapshot: empty if it has none, None if it left some of the set out itself."""
     if any(_is_part(name, names) for name in described_by(source).left_out):
         return None
     part = reshape(source, lambda name: _is_part(name, names))
@@ -176,8 +176,8 @@ def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str] |
 
 
 def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The documents with a set of another snapshot, which they lack no more."""
-    if _held_of(documents, names):
+    """The documents with a set from another snapshot, no longer recorded as left out."""
+    if _has_any(documents, names):
         part = reshape(part, lambda name: name in names)
     (_, ours), (_, more) = split_documents(documents), split_documents(part)
     joined = ("files", "executable", "links", "modes", "times")
@@ -193,18 +193,18 @@ def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tup
     return {**kept, **describe(described)}
 
 
-def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
+def _has_any(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
     return any(_is_part(name, names) for name in names_in(documents))
 
 
 def _why_left(target: Target, found: Loaded, part: dict[str, str], names: tuple[str, ...]) -> str:
-    """Why what the folder holds of a set is not replaced; empty where it may be."""
-    from colony_memory.capture._plan import make_plan  # which what only looks into a snapshot does not need
+    """The reason to leave the folder's own files of a set in place; empty if they may be replaced."""
+    from colony_memory.capture._plan import make_plan  # not needed just to look into a snapshot
 
     try:
         contents, metadata = split_documents(target.as_here(part))
-        going = names if target.host is None else ()
-        plan = make_plan(real_path(target.directory), contents, metadata, delete=going, force=False)
+        removed = names if target.host is None else ()
+        plan = make_plan(real_path(target.directory), contents, metadata, delete=removed, force=False)
         if target.host is not None and plan.replaced:
             return "another is here"
         if plan.in_use:

@@ -1,4 +1,4 @@
-"""The protection of a memory: does a vault give it back, and if not, why?"""
+"""The protection of a memory: can it be restored from a vault, and if not, why?"""
 
 from __future__ import annotations
 
@@ -37,23 +37,22 @@ if TYPE_CHECKING:
     from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
     from colony_memory.schedule.last_run import RunLog
 
-#: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: the same, and not all was read,
-#: so that damage would not show. ``ahead``: the folder that was asked for has what is not saved. ``at risk``: a
-#: snapshot is there, and something is wrong. ``not protected``: none is there, the newest is older than it may be, or
-#: nothing of the folder that was asked for is in it.
+#: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: nothing is wrong, but not all
+#: was read, so damage would not show. ``ahead``: the folder in question has unsaved changes. ``at risk``: there is a
+#: snapshot, and something is wrong. ``not protected``: there is none, the newest is older than allowed, or it contains
+#: nothing of the folder in question.
 State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
-#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
-#: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
-#: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, by a prune of leftovers,
-#: ``accept`` a snapshot in place of a latest that is refused, by a restore of it and a backup, ``sign`` what is older
-#: than signing, by a backup with the key, ``merge`` it with the latest by the next backup, or ``join`` it with the
-#: folder, which holds the latest already.
+#: The remedy: ``delete`` the snapshot; ``backup`` again; ``prune`` to make room; ``wait``; ``judge`` if an untrusted
+#: snapshot is one's own, or if one that this host cannot read is good; ``replace`` damage by a new backup (an older
+#: snapshot restores until then); ``forget`` lost files by a prune of leftovers; ``accept`` a snapshot in place of a
+#: refused latest, by restoring it and backing up; ``sign`` what is older than signing by a backup with the key;
+#: ``merge`` it with the latest by the next backup; or ``join`` it with the folder, which has the latest already.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
 
 _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
-#: Snapshots that show what format 2 makes of a memory.
+#: Number of recent snapshots to estimate the size in format 2 from.
 _SAMPLE = 8
-#: Label of what nobody has given one.
+#: Label used where none is given.
 DEFAULT = "default"
 _MAY_NOT_WRITE = (
     "this account may not save to the vault: that takes 10 karma, which is earned on the Colony; until then, "
@@ -63,51 +62,51 @@ _MAY_NOT_WRITE = (
 
 class Problem(Value):
     what: str
-    mending: Mending  # what would mend it
-    label: str | None = None  # the label that it is of, None for the vault's
-    snapshot_id: str | None = None  # the snapshot that it is of, None for the label's
+    mending: Mending  # the remedy
+    label: str | None = None  # the label concerned, None for the vault as a whole
+    snapshot_id: str | None = None  # the snapshot concerned, None for the label as a whole
 
 
 class Newest(Value):
     """The findings of reading a label's newest snapshots in full."""
 
-    good: SnapshotInfo | None = None  # the newest whose every byte is as it was saved, None where there is none
-    damaged: Mapping[str, str] = field(default_factory=dict)  # what is wrong with each that is newer than that one
-    closed: bool = False  # the text of good was not looked at: it is encrypted
-    unread: Collection[str] = ()  # ids of those of damaged that may be good and that this host cannot read
+    good: SnapshotInfo | None = None  # the newest intact snapshot, None if there is none
+    damaged: Mapping[str, str] = field(default_factory=dict)  # newer snapshots, each with what is wrong with it
+    closed: bool = False  # the text of good was not checked: it is encrypted
+    unread: Collection[str] = ()  # ids in damaged of snapshots that may be good, but that this host cannot read
 
 
 class Protection(Value):
     """The verdict on one label; true where its memory is protected."""
 
     state: State  # in a word or two
-    label: str | None = None  # the label, None where the vault has none
-    newest: SnapshotInfo | None = None  # its newest whole snapshot, None where there is none
-    age: timedelta | None = None  # how long ago that was made, or was found to be the memory as it still was
-    stale: bool = True  # it is older than it may be, or not there
+    label: str | None = None  # the label, None if the vault has none
+    newest: SnapshotInfo | None = None  # its newest intact snapshot, None if there is none
+    age: timedelta | None = None  # time since that was made, or was last found to match the memory
+    stale: bool = True  # it is older than allowed, or missing
     problems: tuple[Problem, ...] = ()
-    damaged: bool = False  # one that is newer than that is damaged
-    closed: bool = False  # its newest is encrypted, and nothing opens it here
+    damaged: bool = False  # a snapshot newer than that is damaged
+    closed: bool = False  # its newest is encrypted, and cannot be opened here
     empty: bool = False  # nothing is saved: the vault has proven it, or nothing of the folder is in the latest
-    conflict: str = ""  # id of another writer's latest, which is not based on what was saved from here; else empty
+    conflict: str = ""  # id of another writer's latest that is not based on a save from here; else empty
 
     def __bool__(self) -> bool:
         return self.state == "protected"
 
 
 class Checked(Value):
-    """The findings of a check; true where the memory that was asked for is protected."""
+    """The findings of a check; true if the memory in question is protected."""
 
-    found: VaultMap  # what is in the vault, with the labels that were asked for
-    verdict: Protection  # the answer: that on the label that is protected least, and of several on the stalest
+    found: VaultMap  # the content of the vault, for the requested labels only
+    verdict: Protection  # the answer: the verdict on the least protected label, the stalest of several
     verdicts: Mapping[str, Protection]
-    problems: tuple[Problem, ...]  # each once: of the account and the answer's label, then of the others
-    runs: Mapping[str, RunLog]  # how the last runs of watch and run on this host ended
-    there: tuple[str, ...]  # every label that the vault has
-    unsaved: Unsaved | None  # what the folders that were asked for have and the latest snapshot has not
+    problems: tuple[Problem, ...]  # without repeats: of the account and the answer's label, then of the others
+    runs: Mapping[str, RunLog]  # outcomes of the last runs of watch and run on this host
+    there: tuple[str, ...]  # every label in the vault
+    unsaved: Unsaved | None  # changes of the requested folders since the latest snapshot
     same_disk: bool | None  # the vault is on the file system of one of those folders, and would be lost with it
-    folders: Mapping[str, tuple[str, ...]]  # what this host saves under a label
-    points: tuple[int, int] | None  # how many snapshots like the recent ones fit in formats 1 and 2
+    folders: Mapping[str, tuple[str, ...]]  # paths that this host saves, by label
+    points: tuple[int, int] | None  # number of snapshots like the recent ones that fit, in formats 1 and 2
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -125,32 +124,34 @@ def check_protection(
     max_age: timedelta | None = None,
     now: datetime | None = None,
 ) -> Checked:
-    """Look into the vault, read the newest snapshot of each label in full, and judge."""
+    """Inspect the vault, read the newest snapshot of each label in full, and judge."""
     require_synchronous(memory)
     vault, paths, now = identify_vault(memory), list(paths), now or datetime.now(timezone.utc)
     kept, real = kept_of(vault), sorted(os.fspath(real_path(path)) for path in paths)
     if label is None and paths:
-        saved = {of for of, there, basis in kept if basis and sorted(there) == real and not of.endswith(BEFORE_RESTORE)}
-        label = saved.pop() if len(saved) == 1 else DEFAULT
+        own = {
+            key for key, roots, basis in kept if basis and sorted(roots) == real and not key.endswith(BEFORE_RESTORE)
+        }
+        label = own.pop() if len(own) == 1 else DEFAULT
     wanted = None if label is None else require_label(label)
     if paths and wanted is not None:
-        # By what the folder is now: one that was made anew in its place has no basis.
+        # Go by the folder's identity: a new folder in the same place has no basis.
         kept = [(wanted, tuple(real), peek_index(paths, vault=vault, label=wanted).read())]
     found = memory.inspect()
-    there = tuple(each.label for each in found.labels)
-    found = replace(found, labels=tuple(each for each in found.labels if _is_asked_for(each, wanted)))
-    runs = {} if url is None else _runs_of(url, [wanted] if wanted else [each.label for each in found.labels])
-    # A run that failed since does not undo what the one before has found.
+    labels = tuple(entry.label for entry in found.labels)
+    found = replace(found, labels=tuple(entry for entry in found.labels if _is_asked_for(entry, wanted)))
+    runs = {} if url is None else _runs_of(url, [wanted] if wanted else [entry.label for entry in found.labels])
+    # A later failed run does not undo what an earlier one has found.
     confirmed = {run.snapshot_id: run.when for log in runs.values() if (run := log.last_success) is not None}
     verdicts = {}
-    for each in found.labels:
-        read = None if quick or each.newest is None else read_newest(memory, each)
+    for entry in found.labels:
+        read = None if quick or entry.newest is None else read_newest(memory, entry)
         if read is not None and read.damaged:
-            disprove(vault, each.label)
-        bases = [basis for of, _, basis in kept if of == each.label]
-        unmerged = _unmerged_of(memory, each, bases, read, quick=quick)
-        verdicts[each.label] = assess(
-            found, each, now=now, max_age=max_age, read=read, confirmed=confirmed, unmerged=unmerged
+            disprove(vault, entry.label)
+        bases = [basis for name, _, basis in kept if name == entry.label]
+        unmerged = _unmerged_of(memory, entry, bases, read, quick=quick)
+        verdicts[entry.label] = assess(
+            found, entry, now=now, max_age=max_age, read=read, confirmed=confirmed, unmerged=unmerged
         )
     verdict = min(verdicts.values(), key=_how_bad, default=Protection("not protected", empty=True))
     if wanted is not None and wanted not in verdicts:
@@ -158,70 +159,70 @@ def check_protection(
     unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude, agent=agent) if paths else None
     if unsaved is not None:
         if unsaved.shares_nothing and not any(basis for _, _, basis in kept):
-            # What is saved is of others that have the label too.
+            # Others use the same label, and only their memory is saved under it.
             verdict = replace(verdict, state="not protected", stale=True, empty=not unsaved.changes.changed)
         elif unsaved.files_ahead and verdict.state in ("protected", "saved"):
             verdict = replace(verdict, state="ahead")
         verdicts = dict.fromkeys(verdicts, verdict)
     problems, backend = list[Problem](), memory._session.vault.backend
-    with suppress(VaultError):  # what is saved there was read all the same
+    with suppress(VaultError):  # the snapshots were read all the same
         ask = getattr(backend, "vault_may_write", None)
         problems += [Problem(_MAY_NOT_WRITE, "wait")] if ask is not None and ask() is False else []
-    problems += [problem for one in (verdict, *verdicts.values()) for problem in one.problems]
-    asked = next((each for each in found.labels if each.label == verdict.label), None)
-    # A monitor asks often, and this takes some reads.
-    points = None if quick or max_age is not None else _points(memory, asked, found.quota_bytes)
-    once = {of: there for of, there, _ in kept if [one for one, *_ in kept].count(of) == 1}
+    problems += [problem for item in (verdict, *verdicts.values()) for problem in item.problems]
+    judged = next((entry for entry in found.labels if entry.label == verdict.label), None)
+    # A monitor checks often, and this costs several reads.
+    points = None if quick or max_age is not None else _points(memory, judged, found.quota_bytes)
+    saves = {name: roots for name, roots, _ in kept if [key for key, *_ in kept].count(name) == 1}
     same = False if paths else None
     if paths and isinstance(backend, LocalVault):
         same = backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
-    return Checked(found, verdict, verdicts, tuple(dict.fromkeys(problems)), runs, there, unsaved, same, once, points)
+    return Checked(found, verdict, verdicts, tuple(dict.fromkeys(problems)), runs, labels, unsaved, same, saves, points)
 
 
 def _runs_of(url: str, labels: Iterable[str]) -> dict[str, RunLog]:
     from colony_memory.schedule.last_run import read_runs
 
-    logs = {each: read_runs(url, each) for each in dict.fromkeys([*labels, DEFAULT])}
-    return {each: log for each, log in logs.items() if log is not None}
+    logs = {label: read_runs(url, label) for label in dict.fromkeys([*labels, DEFAULT])}
+    return {label: log for label, log in logs.items() if log is not None}
 
 
 def _unmerged_of(
     memory: ColonyMemory, label: LabelMap, bases: list[Basis], read: Newest | None, *, quick: bool
 ) -> list[Problem]:
-    """The newest save from here that no latest is based on, where it is whole, and those after it that are not."""
-    known, lost, conflict = {one for basis in bases for one in basis.known}, list[Problem](), list[Problem]()
-    # That neither has an origin says nothing of whose it is.
+    """Saves from here that no latest is based on: the newest intact one, and the damaged ones after it."""
+    known, lost, conflict = {key for basis in bases for key in basis.known}, list[Problem](), list[Problem]()
+    # Two missing origins don't make a match.
     origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}
     broken = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}
     for info in reversed(label.unmerged):
-        of, named = label.label, info.snapshot_id
-        if not (named in known or info.origin in origins) or (read is not None and named in read.damaged):
+        name, snapshot_id = label.label, info.snapshot_id
+        if not (snapshot_id in known or info.origin in origins) or (read is not None and snapshot_id in read.damaged):
             continue
         check = None if quick else _check(memory, info)
         if check is not None and "bad" in (check.manifest, check.parts, check.digest):
             why = check.problem or "it does not hold"
-            what = f"snapshot {named}, saved from here and not merged, is damaged: {why}"
-            lost.append(Problem(f"{what}; delete it to end this warning", "delete", of, named))
+            what = f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}"
+            lost.append(Problem(f"{what}; delete it to end this warning", "delete", name, snapshot_id))
             continue
-        if not conflict and named not in broken:
-            taken = any(basis.snapshot_id == label.latest for basis in bases)
-            how: Mending = "join" if taken else "merge"
-            how = "backup" if any(named in basis.merged for basis in bases) else how
-            what = f"conflict with {label.latest}: it is not based on {named}, which was saved from here"
-            conflict.append(Problem(what, how, of, named))
-        quick = quick or check is not None  # those before one that is whole are not read
+        if not conflict and snapshot_id not in broken:
+            has_latest = any(basis.snapshot_id == label.latest for basis in bases)
+            mending: Mending = "join" if has_latest else "merge"
+            mending = "backup" if any(snapshot_id in basis.merged for basis in bases) else mending
+            what = f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here"
+            conflict.append(Problem(what, mending, name, snapshot_id))
+        quick = quick or check is not None  # snapshots before an intact one are not read
     return [*conflict, *lost]
 
 
 def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
     if wanted is not None:
         return label.label == wanted
-    # The copy of what was about to be replaced is no backup of anything, and an empty label was emptied on purpose.
+    # A copy made before a restore is no backup of anything, and an empty label was emptied on purpose.
     return not label.label.endswith(BEFORE_RESTORE) and not (_is_empty(label) and not label.orphans)
 
 
 def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[int, int] | None:
-    """How many snapshots like the recent ones fit in each format, by saving these in the other; None if unknown."""
+    """Number of snapshots that fit in formats 1 and 2, by saving the recent ones in format 2; None if unknown."""
     from colony_memory._format.v2.zstd import is_installed
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults.memory import MemoryVault
@@ -230,7 +231,7 @@ def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[i
     if newest is None or newest.format != FORMAT or newest.encrypted or not quota or not is_installed():
         return None
     stored, trial = list[int](), ColonyMemory(backend=MemoryVault(), format=2)
-    with suppress(ColonyMemoryError, ValueError):  # what is damaged is told by others
+    with suppress(ColonyMemoryError, ValueError):  # damage is reported elsewhere
         for info in reversed(memory.list_snapshots(label=newest.label)[:_SAMPLE]):
             found = memory._run(_engine.restore.read, label=newest.label, snapshot_id=info.snapshot_id)
             saved = trial.backup(found.documents)
@@ -242,7 +243,7 @@ def _points(memory: ColonyMemory, label: LabelMap | None, quota: int) -> tuple[i
 
 
 def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
-    """Read the newest snapshot of a label in full; where it is damaged, the one before, until one is good."""
+    """Read the newest snapshot of a label in full; if it is damaged, the one before, until one is good."""
     damaged, unread = dict[str, str](), set[str]()
     for info in _newest_first(memory, label):
         check = _check(memory, info)
@@ -250,12 +251,12 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
             damaged[info.snapshot_id] = f"snapshot {info.snapshot_id} was deleted in between"
             continue
         facts = (check.manifest, check.parts, check.digest)
-        # A signature that could not be looked at speaks against nothing where nobody is pinned.
+        # A signature that could not be checked is no objection if no signer is pinned.
         if (facts == ("ok", "ok", "ok") or check.sealed) and "bad" not in (check.signature, check.trust):
             return Newest(info, damaged, bool(check.closed), unread)
         damaged[info.snapshot_id] = check.problem or f"snapshot {info.snapshot_id} does not hold"
         if facts == ("ok", "unchecked", "unchecked") and check.trust != "bad":
-            unread.add(info.snapshot_id)  # it may be good: what reads it is not installed
+            unread.add(info.snapshot_id)  # it may be good: the extra that reads it is not installed
     return Newest(None, damaged, unread=unread)
 
 
@@ -264,13 +265,13 @@ def _newest_first(memory: ColonyMemory, label: LabelMap) -> Iterator[SnapshotInf
         return
     yield label.newest
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map has these facts too
         try:
             infos = memory.list_snapshots(label=label.label)
         except (SnapshotCorrupt, UntrustedSnapshot):
-            return  # none is there that a restore would give, which is what was asked
+            return  # a restore would return none of them either
     last = id_order(label.newest.snapshot_id)
-    yield from (each for each in infos if id_order(each.snapshot_id) < last)
+    yield from (info for info in infos if id_order(info.snapshot_id) < last)
 
 
 def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
@@ -293,7 +294,7 @@ def assess(
     confirmed: Mapping[str | None, datetime] | None = None,
     unmerged: Iterable[Problem] = (),
 ) -> Protection:
-    """Judge one label, without effects; ``confirmed`` has when a snapshot was found to be the memory as it was."""
+    """Judge one label, without effects; ``confirmed``: when a snapshot was last found to match the memory, by its id."""
     newest, age = label.newest if read is None else read.good, None
     if newest is not None:
         seen, made = (confirmed or {}).get(newest.snapshot_id), created(newest)
@@ -301,62 +302,62 @@ def assess(
     stale = age is None or (max_age is not None and age > max_age)
     last = None if newest is None else id_order(newest.snapshot_id)
 
-    def is_past(each: Problem) -> bool:
-        # What is from before the client had whom to trust stays until somebody judges it.
-        named = each.snapshot_id if each.mending == "judge" else None
-        return last is not None and bool(named) and id_order(named or "") < last
+    def is_past(problem: Problem) -> bool:
+        # An untrusted snapshot from before signers were pinned is no risk, and stays until somebody judges it.
+        snapshot_id = problem.snapshot_id if problem.mending == "judge" else None
+        return last is not None and bool(snapshot_id) and id_order(snapshot_id or "") < last
 
     read, was_read = read or Newest(), read is not None
-    # What puts it at risk comes first.
-    of, unread = label.label, read.unread
+    # Problems that put the memory at risk come first.
+    name, unread = label.label, read.unread
     usual: Mending = "replace" if read.good else "backup"
-    damage = [Problem(why, "judge" if each in unread else usual, of, each) for each, why in read.damaged.items()]
+    damage = [Problem(why, "judge" if key in unread else usual, name, key) for key, why in read.damaged.items()]
     problems = tuple(sorted((*damage, *unmerged, *_problems(found, label, newest)), key=is_past))
     state: State = "protected" if was_read and not read.closed else "saved"
     state = "not protected" if stale else state if all(map(is_past, problems)) else "at risk"
-    theirs = (label.latest or "") if any(each.mending != "delete" for each in unmerged) else ""
+    theirs = (label.latest or "") if any(problem.mending != "delete" for problem in unmerged) else ""
     damaged, empty = bool(read.damaged), _is_empty(label)
-    return Protection(state, of, newest, age, stale, problems, damaged, read.closed, empty, theirs)
+    return Protection(state, name, newest, age, stale, problems, damaged, read.closed, empty, theirs)
 
 
-def _how_bad(each: Protection) -> tuple[int, bool, timedelta]:
-    return _WORST_FIRST.index(each.state), each.age is not None, -(each.age or timedelta(0))
+def _how_bad(verdict: Protection) -> tuple[int, bool, timedelta]:
+    return _WORST_FIRST.index(verdict.state), verdict.age is not None, -(verdict.age or timedelta(0))
 
 
 def _is_empty(label: LabelMap) -> bool:
-    """Nothing is saved under a label that has files, as where its last snapshot was deleted."""
+    """True for a label that has files but no snapshot, as after its last one was deleted."""
     return label.newest is None and not label.broken and not label.unsigned
 
 
 def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:
-    of = label.label
-    # What a restore has replaced is saved once, and nobody saves it again.
+    name = label.label
+    # A copy made before a restore can't be completed: the folder's earlier state is gone.
     if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
         what = f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}"
         what += "; make readable what belongs to the memory, and exclude the rest"
-        yield Problem(what, "backup", of, newest.snapshot_id)
+        yield Problem(what, "backup", name, newest.snapshot_id)
     if not found.complete:
         yield Problem("the vault did not list all of its files: there may be more", "wait")
     refused = refused_latest(label)
     for file, why in label.broken.items():
         if file == refused and newest is not None:
-            yield Problem(why, "accept", of, newest.snapshot_id)
+            yield Problem(why, "accept", name, newest.snapshot_id)
             continue
-        name = read_filename(file)
-        yield Problem(why, "judge" if file in label.untrusted else "delete", of, name.snapshot_id if name else None)
+        ref = read_filename(file)
+        yield Problem(why, "judge" if file in label.untrusted else "delete", name, ref.snapshot_id if ref else None)
     if label.unsigned and newest is None:
-        what = f"nothing trusted is saved: {older_than_signing(of, label.unsigned)}"
-        yield Problem(what, "sign", of, label.unsigned[0])
+        what = f"nothing trusted is saved: {older_than_signing(name, label.unsigned)}"
+        yield Problem(what, "sign", name, label.unsigned[0])
     elif label.dangling and (label.newest is not None or not label.broken):
-        yield Problem("no usable pointer: restore goes by the list of files", "backup", of)
+        yield Problem("no usable pointer: restore goes by the list of files", "backup", name)
     free = found.available_bytes
     if free is not None and free < label.next_bytes and not label.next_at_most:
-        yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", of)
+        yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", name)
     if label.removed and label.newest is not None and not label.dangling:
         first, *others = label.removed
         what = f"snapshot {first}{f' and {len(others)} more are' if others else ' is'} listed and gone: "
         what += "somebody deleted files in the vault, or an older version pruned; if that was meant, forget it"
-        yield Problem(what, "forget", of, first)
+        yield Problem(what, "forget", name, first)
     if label.orphans and not label.snapshots:
-        # Beside a snapshot, a backup may be under way, and they take nothing but room.
-        yield Problem(f"nothing but {len(label.orphans)} files of an unfinished backup", "backup", of)
+        # Next to a snapshot they cost nothing but room, and a backup may be under way.
+        yield Problem(f"nothing but {len(label.orphans)} files of an unfinished backup", "backup", name)
