@@ -131,7 +131,7 @@ def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tu
             break
     taken = [entry for entry in filled if not entry.left]
     target.filled = tuple(dict.fromkeys(entry.snapshot_id for entry in taken))
-    target.going = frozenset(name for entry in taken for name in entry.names if target.host is None)
+    target.displaced = frozenset(name for entry in taken for name in entry.names if target.host is None)
     return documents, tuple(sorted(filled, key=lambda entry: entry.names))
 
 

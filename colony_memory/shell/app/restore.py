@@ -1,4 +1,4 @@
-"""A snapshot into a folder, and what the folder holds saved before that."""
+"""Restores of a snapshot into a folder, and safety copies of the folder before them."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.save import Saved
     from colony_memory.snapshot import SnapshotInfo
 
-_KEPT = 10  # of different content
+_KEPT = 10  # safety copies of different content
 
 
 def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
     for name in needed:
-        # A directory, which ends with a slash, is left out with all that is in it.
-        for each in (name, *(f"{above}/" for above in parents_of(name))):
-            if why := reasons.get(each):
+        # A directory, whose name ends with a slash, is left out with everything in it.
+        for place in (name, *(f"{parent}/" for parent in parents_of(name))):
+            if why := reasons.get(place):
                 what = f"{name!r} would be replaced, and is not in it ({why})"
                 raise ColonyMemoryError(f"the folder as it is was not saved: {what}; nothing was written")
 
@@ -59,7 +59,7 @@ def _retire(memory: ColonyMemory, label: str) -> None:
     contents: set[str] = set()
     try:
         for info in memory.list_snapshots(label=label):
-            content = info.plaintext_sha256 or info.snapshot_id  # of what nobody can open, each is its own
+            content = info.plaintext_sha256 or info.snapshot_id  # a sealed snapshot counts as different from all others
             if not info.pinned and (content in contents or len(contents) >= _KEPT):
                 memory.delete_snapshot(label=label, snapshot_id=info.snapshot_id)
             contents.add(content)
@@ -68,13 +68,13 @@ def _retire(memory: ColonyMemory, label: str) -> None:
 
 
 class RestoredFolder(Value):
-    """The result of a restore into a folder, or with ``dry_run`` would do; true unless it would be refused."""
+    """The result of a restore into a folder, or the forecast of a ``dry_run``; true unless it would be refused."""
 
-    info: SnapshotInfo  #: The snapshot that it was.
+    info: SnapshotInfo  #: The snapshot that was restored.
     written: Written  #: What was or would be written, name by name, and with ``dry_run`` what would stop it.
-    before: Saved | None = None  #: What was saved first of what the folder held, None where nothing was.
-    filled: tuple[Filled, ...] = ()  #: What the snapshot lacks and another one has, set by set.
-    salvaged: Salvaged | None = None  #: What each document is from, where that was asked.
+    before: Saved | None = None  #: The safety copy of the folder, None if none was made.
+    filled: tuple[Filled, ...] = ()  #: Sets of files that the snapshot lacks and another one has.
+    salvaged: Salvaged | None = None  #: The source of each document, for a salvage.
 
     def __bool__(self) -> bool:
         return not self.written.unsaved and not self.written.in_use
@@ -101,44 +101,43 @@ def restore_folder(
     host: Host | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoredFolder:
-    """Write a snapshot's files into a folder, all or none, and never unasked over what is saved nowhere.
+    """Write a snapshot's files into a folder, all or none; files not saved anywhere are only replaced on request.
 
-    A file is replaced, or with ``delete`` taken away, only where its text is saved: in this snapshot (or its lines are,
-    all that changed since what the folder is based on), in what the folder is based on, in what was restored last, in
-    the latest, or in a save of this folder that was refused. What the folder is based on from then on is kept for the
-    next backup. In a coroutine: ``await asyncio.to_thread(restore_folder, memory, directory)``.
+    A file is replaced, or with ``delete`` removed, only if its text is saved: in this snapshot (or at least every line
+    of it that changed since the folder's basis), in the folder's basis, in the snapshot restored last, in the latest,
+    or in a refused save of this folder. The folder's new basis is kept for the next backup. In a coroutine:
+    ``await asyncio.to_thread(restore_folder, memory, directory)``.
 
     Args:
-        memory: Where from.
-        directory: The folder; it is made if it is missing.
+        memory: The memory to restore from.
+        directory: The folder; it is created if it is missing.
         label: Label to restore from.
-        snapshot: Which one: an id, the beginning of one, ``latest``, or ``latest~2``; by default the latest.
-        at: In place of that, a time: the newest that is not after it. As text ``2026-11-01T12:00``, a day, ``3h ago``.
+        snapshot: An id, the beginning of one, ``latest``, or ``latest~2``; by default the latest.
+        at: Instead of that, a time: the newest one by then. As text ``2026-11-01T12:00``, a day alone, or ``3h ago``.
         only: Globs: only files whose path matches one; ``*`` matches ``/`` too.
-        force: Replace what is saved nowhere, files that a program has open, and real text by masked text.
+        force: Replace text that is not saved anywhere, files that a program has open, and real text by masked text.
         delete: Also remove files that the snapshot does not have.
-        snapshot_first: First save what the folder holds, under the label with ``-before-restore`` at its end.
-        merge: Join the snapshot with what the folder holds, by file and then by line. Where both changed the same
-            lines, the snapshot's text is put beside that of the folder.
-        dry_run: Change nothing, and tell what would be done and what would stop it.
-        fallback: Where the snapshot is damaged, take the newest intact one.
-        salvage: Where it is damaged, take of each document the newest text that is proven, as
-            :meth:`ColonyMemory.salvage` does; ``salvaged`` tells from when.
-        fill: Take what the snapshot lacks from the newest older one that has it: each directory or store whole from
-            one, and not over what the folder alone holds of it.
-        exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
-            ``delete`` it is refused: what no backup saves would be removed.
-        allow_secrets: With ``snapshot_first``, likely secrets that are saved, besides those that the last save of the
-            folder allowed.
-        host: The host of agents whose folder it is: its memory alone is written.
+        snapshot_first: Save the folder first, under the label with the suffix ``-before-restore``.
+        merge: Join the snapshot with the folder's content, by file and then by line. Where both changed the same
+            lines, the snapshot's text is kept in a file next to the folder's.
+        dry_run: Change nothing, and report what would be done and what would stop it.
+        fallback: If the snapshot is damaged, restore the newest intact one.
+        salvage: If it is damaged, take the newest proven text of each document, as :meth:`ColonyMemory.salvage` does;
+            ``salvaged`` says from when.
+        fill: Take files that the snapshot lacks from the newest older one that has them: each directory or store whole
+            from one snapshot, and never over files that only the folder has.
+        exclude: With ``snapshot_first``, files to leave out of that save, as for :func:`save_folder`. Refused with
+            ``delete``, which would remove files that no backup saves.
+        allow_secrets: With ``snapshot_first``, likely secrets to save, besides those allowed in the folder's last save.
+        host: The host of agents that the folder belongs to: only its memory is written.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready.
 
     Raises:
         ValueError: No snapshot is named so, or several are; nothing matches ``only``; or the folder holds the vault and
             would be saved first, or emptied around it.
         SnapshotNotFound: There is no such snapshot.
-        ColonyMemoryError: Something stops it: text that is saved nowhere, a file in use, another restore or backup of
-            the folder. The folder is as it was. And as for :meth:`ColonyMemory.restore` and
+        ColonyMemoryError: Something stops it: unsaved text, a file in use, another restore or backup of the folder. The
+            folder is as it was. And as for :meth:`ColonyMemory.restore` and
             :func:`colony_memory.capture.write_folder`.
     """
     require_synchronous(memory)
@@ -157,23 +156,23 @@ def restore_folder(
         refuse_vault_inside(memory, [directory])
     if at is not None:
         snapshot = find_at(memory, at, label=label).snapshot_id
-    with Target(memory, directory, label=label, looking=dry_run, host=host) as target:
-        salvaged, named = None, _id_of(memory, snapshot, label=label)
-        if salvage:  # which takes the place of a fallback
-            found, salvaged = target.salvage(named)
+    with Target(memory, directory, label=label, dry_run=dry_run, host=host) as target:
+        salvaged, snapshot_id = None, _id_of(memory, snapshot, label=label)
+        if salvage:  # instead of a fallback
+            found, salvaged = target.salvage(snapshot_id)
         else:
-            found = target.read(named, fallback=fallback)
-        whole = found.documents if salvaged is None else salvaged.documents
-        documents, filled = wanted_documents(target, found, whole, fill=fill, globs=globs)
+            found = target.read(snapshot_id, fallback=fallback)
+        source = found.documents if salvaged is None else salvaged.documents
+        documents, filled = wanted_documents(target, found, source, fill=fill, globs=globs)
         basis = None if globs else target.based_on(found)
         if merge:
             documents = target.merge(found, documents)
-            # All of the latest is in the folder then; of another one it is only noted for the next save.
+            # The folder then has all of the latest; another snapshot is only noted for the next save.
             basis = basis if found.is_latest else with_merged(target.basis, found.info.snapshot_id)
-        going = delete or (() if globs else target.going)
-        writing = Writing(target, found, documents, delete=going, force=force, on_progress=on_progress)
+        deleted = delete or (() if globs else target.displaced)
+        writing = Writing(target, found, documents, delete=deleted, force=force, on_progress=on_progress)
         if globs:
-            filled = tuple(each for each in filled if each.is_of(documents))
+            filled = tuple(entry for entry in filled if entry.is_of(documents))
         if dry_run:
             return RestoredFolder(found.info, writing.plan(saving=snapshot_first), filled=filled, salvaged=salvaged)
         before = writing.save_first(exclude, allow_secrets) if snapshot_first else None
@@ -184,7 +183,7 @@ def restore_folder(
 def wanted_documents(
     target: Target, found: Loaded, documents: dict[str, str], *, fill: bool, globs: tuple[str, ...] = ()
 ) -> tuple[dict[str, str], tuple[Filled, ...]]:
-    """What of a snapshot is written, with what it lacks of others, and what that is."""
+    """The documents to write, with missing sets filled in from other snapshots, and the sets concerned."""
     filled: tuple[Filled, ...] = ()
     if fill:
         documents, filled = take_lacking(target, found, documents)
@@ -216,8 +215,8 @@ class Writing:
     def save_first(
         self, exclude: str | Iterable[str] = (), allow_secrets: str | Iterable[str] = (), *, plan: Written | None = None
     ) -> Saved | None:
-        """Save what the folder holds, under the label with ``-before-restore`` at its end: so it never is the latest of
-        the memory that it is not. The newest ten of different content stay there, and what is pinned.
+        """Save the folder under the label with the suffix ``-before-restore``, so that it never becomes the latest of
+        the memory itself. The newest ten of different content are kept there, and pinned ones.
         """
         target, plan = self._target, self.plan() if plan is None else plan
         if plan.in_use:
@@ -228,7 +227,7 @@ class Writing:
         usual = BackupOptions.of_known(target.usual, label=own, on_conflict="continue")
         globs = (*usual.exclude, *several("exclude", exclude))
         allowed = (*usual.allow_secrets, *several("allow_secrets", allow_secrets))
-        # One after the other: none is based on anything but the one before.
+        # Safety copies form a line of their own: each is based on the one before.
         home, latest = memory._session.home(own), memory.latest(label=own)
         home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
         options = replace(usual, exclude=globs, allow_secrets=allowed)
@@ -248,7 +247,7 @@ class Writing:
         return before
 
     def write(self, basis: Basis | None) -> Written:
-        """Put them in place, and remember what the folder is based on then; None for what changes nothing of that."""
+        """Put the documents in place, and keep the folder's new basis; None leaves the basis as it is."""
         note = None if basis is None else self._target.index.note_of(basis)
         written = self._place(question=self._question, note=note, on_progress=self._on_progress)
         if basis is not None:
@@ -257,18 +256,18 @@ class Writing:
 
 
 def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]:
-    """Documents without those of a host's memory that links lead to from here, and that are there already."""
+    """Documents less those that this host reaches through links and already has unchanged: links are not followed."""
     if not target.usual.get("agent"):
         return documents
     contents, metadata = split_documents(documents)
-    names = {each for name in contents for each in (*parents_of(name), name)} - metadata.links.keys()
-    links = {each for each in names if Path(target.directory, local_name(each)).is_symlink()}
+    names = {path for name in contents for path in (*parents_of(name), name)} - metadata.links.keys()
+    links = {path for path in names if Path(target.directory, local_name(path)).is_symlink()}
 
     def is_linked(name: str) -> bool:
         return not links.isdisjoint((name, *parents_of(name)))
 
-    there = split_documents(target.present())[0] if links else {}
-    differing = sorted(name for name, content in contents.items() if is_linked(name) and there.get(name) != content)
+    current = split_documents(target.present())[0] if links else {}
+    differing = sorted(name for name, content in contents.items() if is_linked(name) and current.get(name) != content)
     if differing:
         raise ColonyMemoryError(
             f"nothing is written through links, and what {quoted(sorted(links))} in {str(target.directory)!r} leads to "
@@ -279,7 +278,7 @@ def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]
 
 
 def fetch(memory: ColonyMemory, *, label: str = "default", snapshot: str | None = None) -> Loaded:
-    """Read the snapshot asked for, else the latest, for a look."""
+    """Read a snapshot, by default the latest, just to look at it."""
     try:
         return memory._run(restore, label=label, snapshot_id=_id_of(memory, snapshot, label=label))
     except SnapshotCorrupt:

@@ -1,4 +1,4 @@
-"""Before a program runs: the memory that was saved, or a snapshot to come back to."""
+"""Preparations for running a program: the saved memory restored, or a snapshot to go back to."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.save import Saved
     from colony_memory.snapshot import SnapshotInfo
 
-# How often a folder that changes between the question and the answer is looked at anew.
+# Attempts to restore into a folder that changes between the check and the write.
 _TRIES = 3
-# Names of what is left out that are told, and how long the way back is kept.
+# Number of left-out names in a message, and how long the way back is kept.
 _NAMED, _LASTS = 3, timedelta(days=30)
 
 
 class Begun(Value):
-    restored: RestoredFolder | None = None  # what was restored; None where nothing was written, as on a first start
-    latest: str | None = None  # id of the snapshot that a restore would give
-    told: tuple[str, ...] = ()  # what whoever starts it should know: what was merged, replaced, or left
-    missing: str = ""  # what is said of a first start, with the labels that are there
-    failed: str | None = None  # why the folder is not as it should be, None where it is
+    restored: RestoredFolder | None = None  # the restore; None if nothing was written, as on a first start
+    latest: str | None = None  # id of the snapshot that a restore would return
+    told: tuple[str, ...] = ()  # notices for whoever starts the program: what was merged, replaced, or left
+    missing: str = ""  # the message for a first start, with the labels that exist
+    failed: str | None = None  # why the folder is not as it should be, None if it is
 
     @property
     def is_first(self) -> bool:
@@ -63,14 +63,14 @@ def begin(
     host: Host | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Begun:
-    """Bring a folder to the latest snapshot, by the table of ``docs/running.md``; where it is proven that none was ever
-    saved, only make the folder. A vault that is away, damaged or not trusted raises, so that no agent begins with an
-    empty memory by mistake.
+    """Bring a folder to the latest snapshot, by the table in ``docs/running.md``; if it is proven that none was ever
+    saved, only create the folder. Raises if the vault is unreachable, damaged or not trusted, so that no agent starts
+    with an empty memory by mistake.
     """
     refuse_vault_inside(memory, [directory])
     try:
         with Target(
-            memory, directory, label=label, looking=dry_run, host=host, options=options, unattended=True
+            memory, directory, label=label, dry_run=dry_run, host=host, options=options, unattended=True
         ) as target:
             return _Start(target, fallback, fill, dry_run, on_progress).begin()
     except Unsettled as error:
@@ -101,13 +101,13 @@ class _Start(Record):
         if basis and latest in basis.own:
             return Begun(latest=latest)
         if basis and not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
-            told = f"what it is based on was deleted, and the latest {latest} is older"
-            return Begun(latest=latest, told=(told,))
+            note = f"what it is based on was deleted, and the latest {latest} is older"
+            return Begun(latest=latest, told=(note,))
         found = target.read(None, fallback=self.fallback)
         present = target.present() if Path(target.directory).is_dir() else {}
         damaged = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
         known = basis and not basis.not_held
-        begun = self._with_basis(found, basis, present) if known else self._without(found, present)
+        begun = self._with_basis(found, basis, present) if known else self._without_basis(found, present)
         return replace(begun, latest=latest, told=(*damaged, *begun.told))
 
     def _first(self) -> Begun:
@@ -137,25 +137,25 @@ class _Start(Record):
         merged = target.merge(found, documents, present=present)
         if same_files(merged, present):
             return self._adopt(found)
-        return self._write(found, merged, told=(f"{target.directory} and snapshot {theirs} are merged",))
+        return self._write(found, merged, notes=(f"{target.directory} and snapshot {theirs} are merged",))
 
-    def _without(self, found: Loaded, present: dict[str, str]) -> Begun:
+    def _without_basis(self, found: Loaded, present: dict[str, str]) -> Begun:
         documents = self._documents(found)
         if has_all_lines(documents, present):
             return self._write(found, documents)
         if has_all_lines(present, documents):
-            return self._adopt(found, told=f"{self.target.directory} has all that is saved, and more: it stays")
+            return self._adopt(found, note=f"{self.target.directory} has all that is saved, and more: it stays")
         return self._write(found, documents, first=True)
 
     def _documents(self, found: Loaded) -> dict[str, str]:
         documents, self.filled = wanted_documents(self.target, found, found.documents, fill=self.fill)
         return documents
 
-    def _adopt(self, found: Loaded, told: str | None = None) -> Begun:
-        """The folder stays, and is based on the latest from now on."""
+    def _adopt(self, found: Loaded, note: str | None = None) -> Begun:
+        """Leave the folder as it is, and make the latest its basis."""
         if not self.dry_run:
             self.target.keep(self.target.based_on(found))
-        return Begun(told=(told,) if told else ())
+        return Begun(told=(note,) if note else ())
 
     def _write(
         self,
@@ -163,42 +163,42 @@ class _Start(Record):
         documents: dict[str, str],
         *,
         delete: frozenset[str] = frozenset(),
-        told: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
         first: bool = False,
     ) -> Begun:
-        """Put documents in place, and save first what would go and is saved nowhere, or with ``first`` all of it."""
+        """Put documents in place after saving unsaved files that would go, or with ``first`` the whole folder."""
         target, filled = self.target, self.filled
-        told = (*told, *(str(each) for each in filled))
+        notes = (*notes, *(str(entry) for entry in filled))
         before: Saved | None = None
         try:
-            writing = Writing(target, found, documents, delete=delete | target.going, on_progress=self.on_progress)
+            writing = Writing(target, found, documents, delete=delete | target.displaced, on_progress=self.on_progress)
             for _ in range(_TRIES):
                 plan = writing.plan(saving=self.dry_run)
                 if self.dry_run:
-                    return Begun(RestoredFolder(found.info, plan, filled=filled), told=told)
+                    return Begun(RestoredFolder(found.info, plan, filled=filled), told=notes)
                 if plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
                     before = writing.save_first(plan=plan) or before
                 try:
                     written = writing.write(target.based_on(found))
                 except (Unsaved, FolderChanged):
-                    continue  # it was written to between the question and the answer
+                    continue  # the folder was written to between the check and the write
                 if before is not None:
-                    told += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
-                return Begun(RestoredFolder(found.info, written, before, filled), told=told)
+                    notes += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
+                return Begun(RestoredFolder(found.info, written, before, filled), told=notes)
             raise ColonyMemoryError(f"{target.directory} is written to all the time")
         except (ColonyMemoryError, ValueError) as error:
-            return Begun(told=told, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
+            return Begun(told=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
 
 
 class Guarded(Value):
-    """A folder as it was before."""
+    """A folder's earlier state."""
 
-    info: SnapshotInfo  #: The snapshot of it, pinned.
+    info: SnapshotInfo  #: The pinned snapshot of it.
     directory: str | os.PathLike[str]  #: The folder.
     _memory: ColonyMemory = field(repr=False)
 
     def restore(self, *, delete: bool = False) -> RestoredFolder:
-        """Make the folder what it was: replace what was changed since, and with ``delete`` remove what has come."""
+        """Bring the folder back: replace files changed since, and with ``delete`` remove new ones."""
         info = self.info
         return restore_folder(
             self._memory, self.directory, label=info.label, snapshot=info.snapshot_id, force=True, delete=delete
@@ -215,10 +215,10 @@ def guard(
     on_progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
 ) -> Iterator[Guarded]:
-    """Save a folder, and keep that snapshot for 30 days whatever a retention says, before a block that may spoil the
-    folder. Where the latest is pinned already and the folder is unchanged, that is the snapshot.
+    """Save a folder before a block that may spoil it, and keep the snapshot for 30 days whatever a retention says. If
+    the folder is unchanged and the latest is already pinned, that is the snapshot.
 
-    Where not all of it can be saved, the block is not entered. Nothing is restored by itself, however the block ends.
+    The block is not entered unless all of the folder is saved. However the block ends, nothing is restored by itself.
 
     >>> import pathlib, tempfile
     >>> from colony_memory import ColonyMemory, guard, open_vault
@@ -231,10 +231,10 @@ def guard(
     ('plan.md',)
 
     Args:
-        memory: Where to.
-        directory: The folder. It must not hold the vault.
+        memory: The memory to save to.
+        directory: The folder. It must not contain the vault.
         label: Label to save under.
-        note: What to say of the snapshot.
+        note: A remark on the snapshot.
         on_progress: As for :func:`save_folder`, and so are
         options: ``exclude``, ``secrets`` and so on.
 
@@ -242,14 +242,14 @@ def guard(
         ValueError: As :func:`save_folder`.
         ColonyMemoryError: As :func:`save_folder` and :meth:`ColonyMemory.pin`; or something had to be left out.
     """
-    asked = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
-    with FolderSave(memory, directory, asked, unattended=True) as saving:
+    chosen = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
+    with FolderSave(memory, directory, chosen, unattended=True) as saving:
         saved = saving.save(saving.read(on_progress=on_progress), reuses_pinned=True)
     yield Guarded(keep_for_way_back(memory, saved), directory, memory)
 
 
 def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
-    """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot."""
+    """Pin a save for 30 days from now, unless it is pinned for longer, and return its snapshot."""
     from colony_memory._engine.prune import pin
 
     if not saved:

@@ -1,4 +1,4 @@
-"""A folder that is restored into: what it is based on, and which snapshots have what it holds."""
+"""The folder of a restore: the snapshot it is based on, and the snapshots that contain its files."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
     from colony_memory.shell.app.agents import Host
 
 
-def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Two memories of a folder have the same files and links, whatever else is told of them."""
-    (contents, metadata), (others, more) = split_documents(one), split_documents(other)
-    return contents == others and metadata.links == more.links
+def same_files(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+    """True if two versions of a folder have the same files and links, whatever the rest of their metadata."""
+    (contents, metadata), (their_contents, their_metadata) = split_documents(ours), split_documents(theirs)
+    return contents == their_contents and metadata.links == their_metadata.links
 
 
-def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
-    """A memory of a folder has every line and every link of another."""
-    (_, mine), (_, other) = split_documents(one), split_documents(of)
-    return other.links.items() <= mine.links.items() and not lacks_text(one, of)
+def has_all_lines(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+    """True if one version of a folder has every line and every link of another."""
+    (_, metadata), (_, their_metadata) = split_documents(ours), split_documents(theirs)
+    return their_metadata.links.items() <= metadata.links.items() and not lacks_text(ours, theirs)
 
 
 class Target:
-    """A ``with`` that has the index of a folder, so that nobody else saves or restores it meanwhile."""
+    """A context manager that locks the index of a folder, so that nobody else saves or restores it meanwhile."""
 
     def __init__(
         self,
@@ -65,24 +65,24 @@ class Target:
         directory: str | os.PathLike[str],
         *,
         label: str,
-        looking: bool = False,
+        dry_run: bool = False,
         host: Host | None = None,
         options: BackupOptions | None = None,
         unattended: bool = False,
     ) -> None:
         self.directory, self.label, self.host = directory, label, host
-        self._client, self._looking, self._options, self._unattended = memory, looking, options, unattended
-        # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
+        self._client, self._dry_run, self._options, self._unattended = memory, dry_run, options, unattended
+        # A copy made before a restore is of the same memory: going back to it is like going back to an older snapshot.
         self._home_label = label.removesuffix(BEFORE_RESTORE) or label
         self._stack = ExitStack()
-        self._labels: dict[str, str] = {}  # of snapshots that were read
-        self._known: dict[str, dict[str, str]] = {}  # documents of the one that is restored
+        self._labels: dict[str, str] = {}  # labels of the snapshots read so far, by id
+        self._known: dict[str, dict[str, str]] = {}  # documents of the snapshot being restored, by id
         self._question: Question | None = None
         self._attributes: str | None = None
-        self.filled: tuple[str, ...] = ()  # snapshots from which what one lacked was taken,
-        self.going: frozenset[str] = frozenset()  # and what of the folder that takes the place of
+        self.filled: tuple[str, ...] = ()  # snapshots from which missing sets were filled in,
+        self.displaced: frozenset[str] = frozenset()  # and names in the folder that give way to those sets
         self.index: FolderIndex
-        self.memory: ColonyMemory  # which finds there what this folder is based on
+        self.memory: ColonyMemory  # a client that finds the folder's basis in the index
 
     @property
     def basis(self) -> Basis:
@@ -94,7 +94,7 @@ class Target:
         return usual if self.host is None else {**usual, "agent": self.host.agent.name}
 
     def __enter__(self) -> Self:
-        if not self._looking:
+        if not self._dry_run:
             recover(self.directory)
         self._open()
         return self
@@ -109,7 +109,7 @@ class Target:
 
     def _open(self) -> None:
         paths, vault, label = [self.directory], identify_vault(self._client), self._home_label
-        if self._looking:
+        if self._dry_run:
             self.index = peek_index(paths, vault=vault, label=label)
         else:
             opened = open_index(paths, vault=vault, label=label, unattended=self._unattended)
@@ -117,12 +117,12 @@ class Target:
         self.memory = self._client if self.index.problem is not None else with_home(self._client, label, self.index)
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Loaded:
-        """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
+        """A snapshot (by default the latest), with the folder's basis after a restore of all of it."""
         found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
         return self._of_home(found)
 
     def salvage(self, snapshot: str | None) -> tuple[Loaded, Salvaged]:
-        """The proven part of a snapshot, and the one that most of it is from, as :meth:`read` gives that."""
+        """The snapshot that most of a salvage is from, as :meth:`read` returns it, and what was salvaged."""
         from colony_memory._engine.salvage import salvage
 
         found, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
@@ -140,7 +140,7 @@ class Target:
         return self.memory._run(look, label or self.label, lenient=True, newer=False, everything=everything)
 
     def based_on(self, found: Loaded) -> Basis:
-        """The basis of the folder once it holds all of a snapshot that :meth:`read` gave."""
+        """The folder's basis after a restore of all of a snapshot that :meth:`read` returned."""
         basis = found.basis or self.basis
         self._attributes = "" if self.host is not None else found.documents.get(ATTRIBUTES_NAME, "")
         basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
@@ -152,7 +152,7 @@ class Target:
         if self.index.problem is None:
             self.index.reload()
         if self.index.problem is not None or not self.index.is_of([self.directory]):
-            # It has come to be there, or is another directory by now.
+            # The directory was made or replaced after the index was opened.
             self._stack.close()
             self._open()
         if self.basis != basis:
@@ -161,17 +161,17 @@ class Target:
             end_others(self.directory, self.index)
 
     def has_any_of(self, basis: Basis) -> bool:
-        """Any file is there that the folder had when it was saved or restored last."""
+        """True if the folder still has any of the files of its last save or restore."""
         folder = Path(self.directory)
         names = frozenset() if basis.not_held else frozenset(self.index.rows)
         if not names and not basis.not_held and folder.is_dir():
-            names = names_in(self.based(str(basis.snapshot_id)))
+            names = names_in(self.base_documents(str(basis.snapshot_id)))
         if names:
             return any(os.path.lexists(folder / name) for name in names)
         return folder.is_dir() and bool(self.present())
 
-    def based(self, snapshot_id: str) -> dict[str, str]:
-        """A snapshot as this folder has it, with what was filled in here; nothing where it is damaged or gone."""
+    def base_documents(self, snapshot_id: str) -> dict[str, str]:
+        """A snapshot's documents as in this folder, with the sets filled in here; empty if it is damaged or gone."""
         found, basis = self._documents(snapshot_id), self.basis
         if not found or snapshot_id != basis.snapshot_id:
             return found
@@ -184,10 +184,10 @@ class Target:
         infos, unmerged = state.summaries, state.unmerged
         basis, theirs = self.basis, found.info.snapshot_id
         own = () if basis.not_held else sorted({*basis.own, *basis.refused})
-        over = merge_base(infos, unmerged, own, theirs)
+        base = merge_base(infos, unmerged, own, theirs)
         ours = self.present() if present is None else present
-        merged = merge({} if over is None else self.based(over), ours, documents, theirs_name=theirs).documents
-        # Without the times of either.
+        merged = merge({} if base is None else self.base_documents(base), ours, documents, theirs_name=theirs).documents
+        # Times of either side would be wrong for merged text.
         described = replace(split_documents(merged)[1], times={}, left_out={}, unread=frozenset())
         return {name: text for name, text in merged.items() if name not in METADATA_NAMES} | describe(described)
 
@@ -199,7 +199,7 @@ class Target:
             return {}
 
     def question(self, found: Loaded) -> Question:
-        """The question that is asked before anything of the folder goes, where this is restored."""
+        """The question to settle before a restore of this snapshot removes or replaces anything in the folder."""
         if self._question is not None:
             return self._question
         basis, target = self.basis, found.info.snapshot_id
@@ -211,17 +211,17 @@ class Target:
         latest = None if found.state is None else found.state.follow
         based_on = None if basis.not_held else basis.snapshot_id
         others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
-        ids = [each for each in dict.fromkeys(others) if each and each not in (based_on, target)]
-        first = None if based_on is None else holding(based_on, self._proven(based_on))
-        self._question = Question(first, tuple(map(holding, ids)), self._are_listed)
+        ids = [key for key in dict.fromkeys(others) if key and key not in (based_on, target)]
+        base = None if based_on is None else holding(based_on, self._proven(based_on))
+        self._question = Question(base, tuple(map(holding, ids)), self._are_listed)
         return self._question
 
     def _documents(self, snapshot_id: str) -> dict[str, str]:
-        """The documents of a snapshot as they would be in this folder; none where it is not to be had."""
+        """The documents of a snapshot as they would be in this folder; empty if they cannot be read."""
         return self.as_here(self._known.get(snapshot_id) or self.documents_of(snapshot_id))
 
     def as_here(self, documents: dict[str, str]) -> dict[str, str]:
-        """Documents as this folder has them; none where they cannot be there."""
+        """Documents as this folder would have them; empty if none belongs there."""
         if not documents or self.host is None:
             return documents
         try:
@@ -230,20 +230,20 @@ class Target:
             return {}
 
     def documents_of(self, snapshot_id: str) -> dict[str, str]:
-        """The documents of a snapshot of this memory; none where it is damaged or gone."""
+        """The documents of a snapshot of this memory; empty if it is damaged or gone."""
         for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
             try:
                 found = self.memory._run(read, label=label, snapshot_id=snapshot_id)
             except SnapshotNotFound:
                 continue
-            except (ValueError, DecryptionError):  # damaged, not trusted, not ours to open: nothing rests on it
+            except (ValueError, DecryptionError):  # damaged, untrusted or sealed: as good as gone
                 return {}
             self._labels[snapshot_id] = label
             return found.documents
         return {}
 
     def _proven(self, snapshot_id: str) -> frozenset[str]:
-        """Digests of files that a snapshot has for certain: its manifest proves the rows of the index, in one read."""
+        """Digests of files proven to be in a snapshot: its manifest, one read, proves the rows of the index."""
         rows = {name: row for name, row in self.index.rows.items() if row.digest not in ("", PART)}
         digests = {name: row.digest if row.is_text else of_file(row.digest) for name, row in rows.items()}
         if self.index.described:
@@ -258,13 +258,13 @@ class Target:
         return frozenset(row.digest for row in rows.values()) if proves else frozenset()
 
     def _are_listed(self, snapshot_ids: Collection[str]) -> bool:
-        """All of them are still there, by one look at the pointer of each label."""
-        labels = {each: self._labels.get(each, self._home_label) for each in snapshot_ids}
+        """True if all of them are still listed; takes one look at the pointer of each label."""
+        labels = {key: self._labels.get(key, self._home_label) for key in snapshot_ids}
         for label in set(labels.values()):
             state = self.look(label=label)
-            gone = [each for each in labels if labels[each] == label and not state.lists(each)]
-            if gone:  # an old client's pointer tells of one alone
+            missing = [key for key in labels if labels[key] == label and not state.lists(key)]
+            if missing:  # a pointer written by an old client names only one snapshot
                 state = self.memory._run(look, label, lenient=True, newer=False, listed=True)
-            if not all(map(state.lists, gone)):
+            if not all(map(state.lists, missing)):
                 return False
         return True
