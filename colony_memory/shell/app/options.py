@@ -1,4 +1,4 @@
-"""The options of a backup of folders and files, as every face passes them, and the command that runs before one."""
+"""The options of a backup of folders and files, the same for every interface, and the command run before one."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _SHOWN = 4096
 
 
 def run_before(command: str, folder: Path) -> None:
-    """Run a command in a folder, without a shell and without input; what it prints is shown only where it fails."""
+    """Run a command in a folder, without a shell and without input; its output is shown only if it fails."""
     import shutil
     import subprocess
     import tempfile
 
     words = shlex.split(command)
     named = f"the command that goes before each backup, {shlex.quote(words[0])},"
-    # Never what lies in the folder itself, which a relative entry of PATH would lead to.
-    path = os.pathsep.join(each for each in os.get_exec_path() if os.path.isabs(each))  # noqa: PTH117
+    # Never run a program from the folder itself, which a relative entry of PATH would find.
+    path = os.pathsep.join(entry for entry in os.get_exec_path() if os.path.isabs(entry))  # noqa: PTH117
     program = shutil.which(words[0], path=path)
     if program is None:
         raise ColonyMemoryError(f"{named} cannot be run: there is no such program; nothing was saved")
-    with tempfile.TemporaryFile() as said:
-        # In a session of its own, so that what it starts can be ended with it.
-        how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said, "start_new_session": True}
+    with tempfile.TemporaryFile() as out:
+        # In a session of its own, so that its child processes can be ended with it.
+        kw: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out, "start_new_session": True}
         try:
-            process = subprocess.Popen([program, *words[1:]], cwd=folder, **how)  # noqa: S603 - the user's own command
+            process = subprocess.Popen([program, *words[1:]], cwd=folder, **kw)  # noqa: S603 - the user's own command
             try:
                 code = process.wait(LONGEST)
             finally:
@@ -57,8 +57,8 @@ def run_before(command: str, folder: Path) -> None:
         except subprocess.TimeoutExpired as error:
             raise Passing(f"{named} was ended: it took longer than {LONGEST:g} s; nothing was saved") from error
         if code:
-            said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))
-            lines = said.read().decode("utf-8", "replace").split("\n")
+            out.seek(max(0, out.seek(0, os.SEEK_END) - _SHOWN))
+            lines = out.read().decode("utf-8", "replace").split("\n")
             last = next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
             raise Passing(f"{named} failed with exit code {code}{last}; nothing was saved")
 
@@ -67,19 +67,19 @@ _OF_FOLDER = ("exclude", "secrets", "allow_secrets", "agent")
 
 
 class BackupOptions(Value):
-    """How folders and files are read and saved. Once there is one, nothing in it is wrong."""
+    """Options for reading and saving folders and files; valid once constructed."""
 
     label: str = "default"  # label to save under
     prune_keep: int | None = None  # of :meth:`ColonyMemory.backup`, as are those up to ``tags``
     retention: Retention | None = None
-    on_conflict: str = "raise"  # what to do where another client saves in between
-    note: str | None = None  # what to say of the snapshot
-    tags: str | Iterable[str] = ()  # what to file it under
+    on_conflict: str = "raise"  # what to do if another client saved in between
+    note: str | None = None  # a remark on the snapshot
+    tags: str | Iterable[str] = ()  # words to find it by
     exclude: str | Iterable[str] = ()  # of :func:`colony_memory.capture.read_folder`, as are the next two
     secrets: str = "stop"  # what to do about likely secrets
     allow_secrets: str | Iterable[str] = ()  # findings that may be saved
-    before: str | None = None  # A command that is run in the folder before it is read, of several in the first
-    agent: str | None = None  # the host whose memory it is: its links are followed
+    before: str | None = None  # a command to run before reading, in the first of the folders
+    agent: str | None = None  # the host that the memory belongs to: its links are followed
 
     def __post_init__(self) -> None:
         for name in ("exclude", "allow_secrets"):
@@ -95,12 +95,12 @@ class BackupOptions(Value):
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> BackupOptions:
-        """Those among the arguments of a function, as ``locals()`` gives them."""
+        """The options among a function's arguments, as ``locals()`` returns them."""
         return cls(**{name: arguments[name] for name in names_of(cls) if name in arguments})
 
     @classmethod
     def of_known(cls, known: Mapping[str, Any], **more: Any) -> BackupOptions:
-        """Those by which a folder was read for its last save, as its index has them, with more; without, if spoiled."""
+        """The options of a folder's last save, from its index, updated by ``more``; ``more`` alone if invalid."""
         usual = {name: known[name] for name in _OF_FOLDER if name in known}
         try:
             return cls(**{**usual, **more})
@@ -108,11 +108,11 @@ class BackupOptions(Value):
             return cls(**more)
 
     def for_a_look(self) -> BackupOptions:
-        """The same for what is compared and not saved, so that secrets stop nothing."""
+        """The same for a comparison, where nothing is saved and secrets need not stop anything."""
         return replace(self, secrets="mask" if self.secrets == "mask" else "allow")
 
     def cleared(self) -> BackupOptions:
-        """The same, with no likely secret in its note and tags, unless it was to be saved."""
+        """The same after a check of note and tags for likely secrets, unless secrets are allowed."""
         if self.secrets == "allow" or not (self.note or self.tags):
             return self
         return replace(self, note=judge_words(self.note, self.tags, self.secrets, read_allowed(self.allow_secrets)))
@@ -128,7 +128,7 @@ class BackupOptions(Value):
 
     @property
     def of_folder(self) -> dict[str, Any]:
-        """Those by which a folder is read, as its index keeps them."""
+        """The options for reading a folder that its index keeps."""
         return {name: getattr(self, name) for name in _OF_FOLDER}
 
     @property

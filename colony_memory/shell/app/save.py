@@ -1,4 +1,4 @@
-"""Folders and files into a vault, in one step or in two: read, and then save what was read."""
+"""Saves of folders and files into a vault, in one step or in two: read, then save."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 
 class Saved(Value):
-    """A save of folders and files; true where nothing had to be left out."""
+    """A save of folders and files; true if nothing had to be left out."""
 
-    info: SnapshotInfo  #: The snapshot, with ``reused`` where nothing had changed.
-    capture: Capture  #: What was read.
+    info: SnapshotInfo  #: The snapshot, with ``reused`` if nothing had changed.
+    capture: Capture  #: The files as they were read.
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """Files on disk that should be in the snapshot and are not, each with the reason."""
+        """Files on disk that should be in the snapshot but are not, each with the reason."""
         return self.capture.left_out
 
     @property
     def contents(self) -> Contents | None:
-        """The contents of the snapshot, None where it was joined with another's and is more than what was read."""
+        """The contents of the snapshot, None if it was merged with another's and has more than was read."""
         names, documents = self.info.doc_names, self.capture.documents
         if not documents:
             return self.capture.contents if self.info.reused or not self.info.diverged_from else None
@@ -60,7 +60,7 @@ class Saved(Value):
 
     @property
     def size(self) -> int:
-        """Bytes of the files in it; where it is more than what was read, those of all that the snapshot tells."""
+        """Bytes of the files in it; if it has more than was read, the byte size of the snapshot."""
         return self.info.byte_size if self.contents is None else self.capture.size
 
     def __bool__(self) -> bool:
@@ -86,10 +86,9 @@ def save_folder(
 ) -> Saved:
     """Save every file under a directory as a new snapshot, byte for byte.
 
-    Where nothing has changed, nothing is written, and no file is opened that has not changed. With an index,
-    ``capture.documents`` is empty, and ``capture.read()`` gives them. What could not be read is in ``left_out`` of what
-    is returned, and in the snapshot's own record. In a coroutine: ``await asyncio.to_thread(save_folder, memory,
-    path)``.
+    If nothing has changed, nothing is written; unchanged files are not opened. With an index, ``capture.documents`` is
+    empty, and ``capture.read()`` returns the documents. Files that could not be read are in ``left_out`` of the result
+    and in the snapshot's own record. In a coroutine: ``await asyncio.to_thread(save_folder, memory, path)``.
 
     >>> import pathlib, tempfile
     >>> from colony_memory import ColonyMemory, open_vault, save_folder
@@ -101,22 +100,22 @@ def save_folder(
     (True, ('MEMORY.md',))
 
     Args:
-        memory: Where to.
-        path: The directory. It must not hold the vault.
+        memory: The memory to save to.
+        path: The directory. It must not contain the vault.
         label: Label to save under.
         prune_keep: As for :meth:`ColonyMemory.backup`.
         retention: As for :meth:`ColonyMemory.backup`.
         on_conflict: As for :meth:`ColonyMemory.backup`.
         note: As for :meth:`ColonyMemory.backup`.
         tags: As for :meth:`ColonyMemory.backup`.
-        exclude: As for :func:`colony_memory.capture.read_folder`: what to leave out, by the rules of gitignore.
+        exclude: As for :func:`colony_memory.capture.read_folder`: gitignore rules of what to leave out.
         secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
         allow_secrets: As there: findings that may be saved, by their ``id``.
-        before: A command that is run first, in the directory, split as a shell would and run without one: for a store
-            that has to make a copy of itself. Where it fails, nothing is saved.
+        before: A command to run first, in the directory, split as a shell would but run without one: for a database
+            that has to export a copy of itself. If it fails, nothing is saved.
         on_progress: As there: called with the number of files and of bytes read so far, and a name.
-        index: Read only what has changed since the last save, by the index that is kept of the directory. Without it
-            every file is read.
+        index: Read only files that changed since the last save, by the index kept of the directory. If false, every
+            file is read.
 
     Raises:
         ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
@@ -143,7 +142,7 @@ def save_paths(
     on_progress: Callable[[int, int, str], None] | None = None,
     index: bool = True,
 ) -> Saved:
-    """Save files and directories as one snapshot, under the names that :func:`colony_memory.capture.read_paths` gives.
+    """Save files and directories as one snapshot, named as by :func:`colony_memory.capture.read_paths`.
 
     Arguments and errors are those of :func:`save_folder`.
     """
@@ -152,7 +151,7 @@ def save_paths(
 
 
 class FolderSave:
-    """One backup of folders and files, from the first look at them to its end: a ``with`` that has their index."""
+    """One backup of folders and files, from the first look to the end: a context manager that locks their index."""
 
     def __init__(
         self,
@@ -171,22 +170,22 @@ class FolderSave:
         self._memory, self._what, self._options = memory, what, options.cleared()
         self._patience, self._unattended = patience, unattended
         self.index, self._anew = FolderIndex(problem=None if noted else ""), not index
-        self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
-        self._kept = contextlib.ExitStack()
+        self._places = {os.fspath(path): real_path(path) for path in self._paths} if unattended else {}
+        self._stack = contextlib.ExitStack()
         self._is_open = not noted
         self._capture: Capture | None = None
 
     def __enter__(self) -> Self:
         end_unfinished(find_sources(self._what) if isinstance(self._what, list) else [require_directory(self._what)])
-        with contextlib.suppress(VaultError):  # which the save itself tells, or mends by making the vault
+        with contextlib.suppress(VaultError):  # the save itself reports it, or repairs it by creating the vault
             self._open()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        self._stack.close()
 
     def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:
-        """Read what is to be saved, once the command before it is done; nothing where all is as it was saved last."""
+        """Run the command that goes before, then read the files; those unchanged since the last save are skipped."""
         with unmoved(self._places):
             if self._options.before is not None:
                 (first, *_) = find_sources(self._paths[:1])
@@ -202,8 +201,8 @@ class FolderSave:
             )
 
     def save(self, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
-        """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where
-        the latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
+        """Save what was read, with a record of what was left out. With ``reuses_pinned`` a new note alone makes no new
+        snapshot if the latest is pinned and has the same content. Errors as :meth:`ColonyMemory.backup`.
         """
         from colony_memory._engine.backup import backup
 
@@ -218,7 +217,7 @@ class FolderSave:
             info = self._memory._run(
                 backup,
                 Unread(unread.tree, self._read_rest, unread.digests, unread.fresh) if unread else capture.documents,
-                incomplete=[str(each) for each in capture.left_out],
+                incomplete=[str(entry) for entry in capture.left_out],
                 tree="" if survey is None else survey.tree,
                 **options.of_snapshot,
             )
@@ -229,26 +228,26 @@ class FolderSave:
         return Saved(info, self._capture)
 
     def _as_known(self, capture: Capture) -> Capture:
-        """A capture without an index: with the times that this client saved, if all else is the same."""
+        """A capture made without an index, with the times that this client saved if nothing else has changed."""
         session, label = self._memory._session, self._options.label
         now = capture.documents.get(ATTRIBUTES_NAME)
         if self.index.problem is None or now is None:
             return capture
         bare = {name: text for name, text in capture.documents.items() if name != ATTRIBUTES_NAME}
-        for same in (bare, {**bare, ATTRIBUTES_NAME: at_known_times(now, session.attributes.get(label, ""))}):
-            if tree_of(same) == session.home(label).read().tree:
-                return replace(capture, documents=same)
+        for variant in (bare, {**bare, ATTRIBUTES_NAME: at_known_times(now, session.attributes.get(label, ""))}):
+            if tree_of(variant) == session.home(label).read().tree:
+                return replace(capture, documents=variant)
         session.attributes[label] = now
         return capture
 
     def _read_rest(self) -> tuple[dict[str, str], list[str]]:
         assert self._capture is not None  # noqa: S101 - it was set before anybody could ask
         self._capture = self._capture.read()
-        return self._capture.documents, [str(each) for each in self._capture.left_out]
+        return self._capture.documents, [str(entry) for entry in self._capture.left_out]
 
     def _is_pinned(self, capture: Capture) -> bool:
         with warnings.catch_warnings(), contextlib.suppress(ColonyMemoryError):
-            warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
+            warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows reports problems
             infos = self._memory.list_snapshots(label=self._options.label)
             latest = next((info for info in infos if info.head and info.pinned), None)
             if latest is not None and capture.documents:
@@ -257,23 +256,23 @@ class FolderSave:
         return False
 
     def _open(self) -> None:
-        """Take the index, and have the client keep there what this memory is based on."""
+        """Lock the index, and have the client keep the memory's basis there."""
         if self._is_open:
             return
         vault, label, session = identify_vault(self._memory), self._options.label, self._memory._session
         self._is_open = True
         paths, patience = self._paths, self._patience
         opened = open_index(paths, vault=vault, label=label, patience=patience, unattended=self._unattended)
-        self.index = self._kept.enter_context(opened)
+        self.index = self._stack.enter_context(opened)
         by_value = session.home(label)
         if self.index.problem is not None:
             self._memory = with_home(self._memory, label, by_value)
-            # Each folder is a writer of its own all the same.
-            origin = origin_of(label, *sorted(str(real_path(each)) for each in self._paths))
+            # Without an index too, each folder is a writer of its own.
+            origin = origin_of(label, *sorted(str(real_path(path)) for path in self._paths))
             self._memory._session.origins = {label: origin}
             return
         if by_value.read() and not self.index.read():
-            self.index.write(by_value.read())  # what this very client has restored or saved by value
+            self.index.write(by_value.read())  # from what this very client restored or saved by value
         self._memory = with_home(self._memory, label, self.index)
         if self.index.proven is not None and not self._anew:
             snapshot_id, when = self.index.proven
@@ -281,7 +280,7 @@ class FolderSave:
                 session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))
 
     def _note(self, info: SnapshotInfo | None) -> None:
-        """Let the index know what every file is, and the rest of what the next run need not find out."""
+        """Record in the index the state of every file, and whatever else spares the next run work."""
         survey = None if self._capture is None else self._capture.survey
         if survey is None or self.index.problem is not None:
             return
@@ -293,8 +292,8 @@ class FolderSave:
 
 
 def with_home(memory: ColonyMemory, label: str, home: BasisHome) -> ColonyMemory:
-    """A view of a client that finds there what the memory of a label is based on: another thread of it may save or
-    restore another folder under the same label meanwhile.
+    """A view of a client that keeps the basis of a label in this home: another thread of the client may save or restore
+    another folder under the same label meanwhile.
     """
     view = copy.copy(memory)
     view._session = copy.copy(memory._session)
@@ -309,7 +308,7 @@ def read_for(
     *,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
-    """Read what would be saved of one directory, or of a list of files and directories; nothing is changed."""
+    """Read what a save of one directory, or of a list of files and directories, would save; changes nothing."""
     require_synchronous(memory)
     refuse_vault_inside(memory, what if isinstance(what, list) else [what])
     options.cleared()
