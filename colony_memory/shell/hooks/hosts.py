@@ -1,8 +1,8 @@
-"""The agent hosts, the events that they call hooks at, what they say then and what they are answered, in time.
+"""Agent hosts: the events at which they call hooks, the input of a hook, and its answer, within a time limit.
 
-A host's JSON is data. Of all that is in it, only the name of the event is looked at. What an agent is told is facts, in
-words of this package and of whoever has set the hook up: nothing that comes out of the vault, such as a name, a note or
-a message, gets into its context. An id counts as a time and some random digits.
+A host's JSON is data: only the name of the event is read from it. An agent is told facts, in words of this package and
+of whoever set the hook up. Nothing that comes out of the vault, such as a name, a note or a message, gets into its
+context; an id may, as it is just a time and some random digits.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class Host(Value):
 
     name: str  # as options name it
     title: str  # as people name it
-    #: The events at which the agent is told; at any other its memory is saved.
+    #: The events at which the agent is informed; at any other its memory is saved.
     tells: tuple[str, ...] = ("SessionStart",)
-    saves: tuple[str, ...] = ()  # the events that an installation has the memory saved at
-    variable: str = ""  # environment variable of the directory that it keeps its settings in
-    directory: str = ""  # that directory in the home directory where the variable is not set
-    file: str = ""  # the settings in it that hold hooks; empty where there is no such file
-    second: int = 1  # what one second is in the unit of its timeouts
-    switch: tuple[str, str] = ("", "")  # the file in it that can switch hooks off, and a pattern of what it says then
-    #: What a person has to do once the hooks are in, or how they get in where there is no such file.
+    saves: tuple[str, ...] = ()  # the events at which an installed hook saves the memory
+    variable: str = ""  # environment variable for its settings directory
+    directory: str = ""  # that directory, below the home directory, if the variable is not set
+    file: str = ""  # the settings file in it that has the hooks; empty if there is none
+    second: int = 1  # one second in the unit of its timeouts
+    switch: tuple[str, str] = ("", "")  # the file in it that can switch hooks off, and the pattern that it then matches
+    #: Instructions for a person after the installation of the hooks, or for installing them if there is no such file.
     afterwards: str = ""
 
 
 HOSTS: Mapping[str, Host] = {
-    each.name: each
-    for each in (
+    host.name: host
+    for host in (
         Host(
             "claude-code",
             "Claude Code",
@@ -93,15 +93,15 @@ HOSTS: Mapping[str, Host] = {
 }
 
 
-#: Bytes that are read of what a host says.
+#: Most bytes of a host's input.
 LONGEST_INPUT = 2**20
 _MOST_CHARS = 100
-#: Hosts cut what is longer than 10,000 characters, or put it elsewhere.
+#: Characters of a message. Hosts cut output above 10,000 characters, or move it elsewhere.
 _LONGEST_WORD = 2000
 
 
 def read_event(data: bytes) -> tuple[str, str]:
-    r"""The name of the event, or empty, and why it could not be read.
+    r"""The name of the event, and why it could not be read; one of the two is empty.
 
     >>> read_event(b'{"hook_event_name": "Stop", "cwd": "/elsewhere"}')
     ('Stop', '')
@@ -111,23 +111,23 @@ def read_event(data: bytes) -> tuple[str, str]:
     if len(data) > LONGEST_INPUT:
         return "", f"it is longer than {LONGEST_INPUT} bytes"
     try:
-        found: Any = json.loads(data.decode("utf-8"))
+        document: Any = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return "", "it is not JSON" if data.strip() else "it said nothing"
-    event = found.get("hook_event_name") if isinstance(found, dict) else None
+    event = document.get("hook_event_name") if isinstance(document, dict) else None
     if not isinstance(event, str) or not 0 < len(event) <= _MOST_CHARS:
         return "", "it names no event"
     return event, ""
 
 
 def answer(host: Host, event: str, context: str, problem: str) -> str:
-    """The answer on stdout for the host, one JSON object on a line: words for the agent, and for the person."""
+    """The answer on stdout for the host, one JSON object on a line: context for the agent, a message for the person."""
     document: dict[str, Any] = {}
     if context and event in host.tells:
         document["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
     if problem:
         document["systemMessage"] = f"colony-memory: {problem}"[:_LONGEST_WORD]
-    # In ASCII, so that it passes whatever the locale.
+    # In ASCII, which passes in any locale.
     return json.dumps(document)
 
 
@@ -144,36 +144,36 @@ def stand_of(
     way_back: str,
     log: RunLog | None = None,
 ) -> str:
-    """Compare a folder with what is saved of it, in sentences."""
+    """Compare a folder with its latest snapshot, and report in sentences."""
     from colony_memory.shell.app.compare import find_unsaved
 
-    said = [_begin(directory, label)]
+    sentences = [_begin(directory, label)]
     if is_empty(directory):
         latest = memory.latest(label=label)
         if latest is None:
-            said.append("The folder is empty, and nothing is saved of it yet: this is a first start.")
+            sentences.append("The folder is empty, and nothing is saved of it yet: this is a first start.")
         else:
-            said.append(f"The folder is empty although {_named(latest)} is saved. It comes back with: {way_back}")
+            sentences.append(f"The folder is empty although {_named(latest)} is saved. It comes back with: {way_back}")
     else:
         found = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
         counts = {name: len(getattr(found.changes, name)) for name in ("added", "removed", "changed")}
-        what = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        changes = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         if found.problem is not None:
-            said += ["The latest snapshot of it cannot be read.", _WHEN]
+            sentences += ["The latest snapshot of it cannot be read.", _WHEN]
         elif found.latest is None:
-            said += ["Nothing is saved of it yet.", _WHEN]
+            sentences += ["Nothing is saved of it yet.", _WHEN]
         elif found:
-            said += [f"Since {_named(found.latest)}, files in it were {what}.", _WHEN]
+            sentences += [f"Since {_named(found.latest)}, files in it were {changes}.", _WHEN]
         else:
-            but = ", but for what cannot be saved of it" if found.capture.left_out else ""
-            said.append(f"It is as it was saved, in {_named(found.latest)}{but}.")
+            exception = ", but for what cannot be saved of it" if found.capture.left_out else ""
+            sentences.append(f"It is as it was saved, in {_named(found.latest)}{exception}.")
     if log is not None and log.failed_since:
-        said.append(f"The last {log.failed_since} attempts to save it on this host have failed.")
-    return " ".join(said)
+        sentences.append(f"The last {log.failed_since} attempts to save it on this host have failed.")
+    return " ".join(sentences)
 
 
 def unknown(directory: str, label: str, kind: str) -> str:
-    """The words for a state that could not be found out, because of an error of this kind."""
+    """The report for a state that could not be determined, because of an error of this kind."""
     return f"{_begin(directory, label)} Whether it is saved could not be found out just now ({kind})."
 
 
@@ -182,21 +182,21 @@ def _begin(directory: str, label: str) -> str:
 
 
 def _named(info: SnapshotInfo) -> str:
-    # An id of another form may say anything.
+    # An id in another form could be any text.
     name = f"snapshot {info.snapshot_id}" if id_time(info.snapshot_id) is not None else "a snapshot"
     return f"{name} of {stamp(made_at(info))}"
 
 
 def within(seconds: float, work: Callable[[], _T]) -> tuple[_T | None, BaseException | None]:
-    """Do something in a thread of its own, so that a vault that hangs does not hold the host up; what it returned and
-    what it failed of, both None where it has not ended in time. What goes on after that ends with the process.
+    """Run ``work`` in its own thread, so that a hanging vault does not hold the host up. Returns its result and its
+    error, both None if it has not ended in time; if it goes on after that, it ends with the process.
     """
     result, failed = list[_T](), list[BaseException]()
 
     def run() -> None:
         try:
             result.append(work())
-        except BaseException as error:  # noqa: BLE001 - told by whoever waits
+        except BaseException as error:  # noqa: BLE001 - reported by the caller
             failed.append(error)
 
     thread = threading.Thread(target=run, name="colony-memory-hook", daemon=True)
@@ -206,9 +206,9 @@ def within(seconds: float, work: Callable[[], _T]) -> tuple[_T | None, BaseExcep
 
 
 def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
-    """All input until its end, a byte more than the limit at most, or what has come when patience is over.
+    """The input up to its end, or as much as arrives within ``patience`` seconds; at most one byte above the limit.
 
-    All of it is taken off whoever writes it.
+    The writer is never blocked: input beyond the limit is read and dropped.
     """
     data = bytearray()
 
@@ -222,7 +222,7 @@ def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
 
 
 def note_run(state: Path, run: LastRun) -> None:
-    """Add a run to the log; where that cannot be written, it is a warning."""
+    """Add a run to the log; warns if the log cannot be written."""
     try:
         write_last_run(state, run)
     except OSError as error:
@@ -231,10 +231,10 @@ def note_run(state: Path, run: LastRun) -> None:
 
 @contextlib.contextmanager
 def heard() -> Iterator[list[str]]:
-    """Gives what this package warned of in the block, once that has ended, in place of having it shown."""
-    said: list[str] = []
+    """Collect this package's warnings in the block instead of showing them; the list is filled when it ends."""
+    messages: list[str] = []
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ColonyMemoryWarning)
-        yield said
-    said += [message_of(each.message) for each in found if isinstance(each.message, Warning)]
+        yield messages
+    messages += [message_of(warning.message) for warning in found if isinstance(warning.message, Warning)]

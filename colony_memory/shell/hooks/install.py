@@ -1,7 +1,7 @@
-"""The hooks in a host's settings, and how this program is called from there: in any directory, whatever lies there.
+"""The hooks in a host's settings, with a command for this program that is safe to run in any directory.
 
-Hosts run what is written into their settings in the directory that the agent works on, which may be anybody's. A Python
-that imports from there (``-m``, or ``PYTHONPATH`` with an empty entry) runs the ``json.py`` that it finds.
+Hosts run the commands in their settings in the directory that the agent works on, which may be anybody's. A Python that
+imports from there (``-m``, or ``PYTHONPATH`` with an empty entry) would run a ``json.py`` that it finds.
 """
 
 from __future__ import annotations
@@ -35,69 +35,69 @@ _MAIN = "from colony_memory.__main__ import main; sys.exit(main())"
 
 
 def program_words() -> list[str]:
-    """The words that start this very program in any directory, without what lies there being run.
+    """The words of a command that starts this program in any directory without running code from there.
 
-    Python's isolated mode (``-I``) takes nothing from the directory and from variables. Where the package is not among
-    the installed ones, but found by a variable or in the user's own packages, the words say where it is.
+    Python's isolated mode (``-I``) ignores the directory and environment variables. If the package is not in the
+    interpreter's own ``site-packages``, but found by a variable or in the user's, the words say where it is.
     """
     if not sys.executable:
         raise ColonyMemoryError(
             "there is no way to call this program that is safe in every directory: install it into a virtual "
             "environment, or with pipx"
         )
-    python = os.path.abspath(sys.executable)  # noqa: PTH100 - a link stays
+    python = os.path.abspath(sys.executable)  # noqa: PTH100 - keep a link
     if getattr(sys, "frozen", False):
-        return [python]  # one file with everything in it
-    place = str(Path(os.path.abspath(colony_memory.__file__)).parents[1])  # noqa: PTH100
-    if place in map(os.path.abspath, site.getsitepackages()):
+        return [python]  # a single-file executable
+    root = str(Path(os.path.abspath(colony_memory.__file__)).parents[1])  # noqa: PTH100
+    if root in map(os.path.abspath, site.getsitepackages()):
         return [python, "-I", "-m", _MODULE]
-    given = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    code = f"import site, sys; sys.path[:0] = {[*dict.fromkeys([*given, place])]!a}; "
+    entries = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    code = f"import site, sys; sys.path[:0] = {[*dict.fromkeys([*entries, root])]!a}; "
     code += f"site.addsitedir({site.getusersitepackages()!a}); " if site.ENABLE_USER_SITE else ""
     return [python, "-I", "-c", f"{code}{_MAIN}"]
 
 
 def in_a_cache() -> bool:
-    """True if the Python in use may be gone at any time, as that of a tool that was run once."""
+    """True if the Python in use may vanish at any time, like that of a tool run once."""
     return any((above / "CACHEDIR.TAG").is_file() for above in Path(sys.prefix).parents)
 
 
 _MOST_BYTES = 2**20
 _COMMENT = re.compile(r"//|/\*")
-# What a shell takes for the end of a command, or for where its output goes.
+# Characters by which a shell ends a command or redirects its output.
 _OPERATORS = frozenset(";&|<>()\n")
 
 
 def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str:
-    """The settings with this command at each event of the host, in place of those for the same folder, vault and label.
+    """The settings with this command at each event of the host, instead of any for the same folder, vault and label.
 
-    The last of the words is the folder; the host may let the command run so many seconds. Another folder under the same
-    label is refused.
+    The last of the words is the folder; ``seconds`` is the command's time limit. Refuses another folder under the same
+    label.
     """
     settings, saves = _read(text), _saves(words)
-    for other in map(_saves, map(_own_words, _commands(settings))):
-        if other[0] not in (None, saves[0]) and other[1:] == saves[1:]:
-            # In turns each would be the latest, and a restore would give either.
-            raise ValueError(f"{other[0]!r} is saved under label {saves[2]} there already: give another label")
+    for hook in map(_saves, map(_own_words, _commands(settings))):
+        if hook[0] not in (None, saves[0]) and hook[1:] == saves[1:]:
+            # The two would take turns at being the latest, and a restore would return either.
+            raise ValueError(f"{hook[0]!r} is saved under label {saves[2]} there already: give another label")
     entry = {"type": "command", "command": shlex.join(words), "timeout": seconds * host.second}
-    made = _without(settings, lambda command: _saves(_own_words(command)) == saves)
-    hooks = made["hooks"] = dict(made.get("hooks", {}))
+    edited = _without(settings, lambda command: _saves(_own_words(command)) == saves)
+    hooks = edited["hooks"] = dict(edited.get("hooks", {}))
     for event in (*host.tells, *host.saves):
         hooks[event] = [*hooks.get(event, []), {"hooks": [entry]}]
-    return _written(made, settings, text)
+    return _written(edited, settings, text)
 
 
 def without_hooks(text: str, folder: str | None = None) -> str:
-    """The settings without the hooks of this package, for one folder or for all; what they leave empty goes too."""
+    """The settings without the hooks of this package, for one folder or all, and without entries that become empty."""
     settings = _read(text)
-    made = _without(
+    edited = _without(
         settings, lambda command: (own := _saves(_own_words(command))[0]) is not None and folder in (None, own)
     )
-    return _written(made, settings, text)
+    return _written(edited, settings, text)
 
 
 def commands_built_on(text: str) -> list[str]:
-    """The commands that are a hook of this package with something more, each once."""
+    """The commands that extend a hook of this package, without repeats."""
     return [*dict.fromkeys(filter(built_on, _commands(_read(text))))]
 
 
@@ -112,7 +112,7 @@ def _own_words(command: object) -> Sequence[str]:
 
 
 def built_on(command: object) -> bool:
-    """True if a command is a hook of this package with something more that somebody has built on it."""
+    """True if a command is a hook of this package that somebody has extended, as by a pipe."""
     if not _words(command):
         return False
     lexer = shlex.shlex(str(command), posix=True, punctuation_chars="".join(_OPERATORS))
@@ -136,24 +136,24 @@ def _words(command: object) -> Sequence[str]:
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text if text.strip() else "{}", object_pairs_hook=_distinct)
+        parsed = json.loads(text if text.strip() else "{}", object_pairs_hook=_distinct)
     except json.JSONDecodeError as error:
         why = "it has a comment, which JSON does not allow" if _COMMENT.match(text, error.pos) else "it is not JSON"
         raise ValueError(f"{why}: line {error.lineno}, column {error.colno}") from error
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    settings: dict[str, Any] = _require(found, dict, "the settings are")
+    settings: dict[str, Any] = _require(parsed, dict, "the settings are")
     for event, groups in _require(settings.get("hooks", {}), dict, "what they call hooks is").items():
         _require(groups, list, f"the hooks of {event} are")
     return settings
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        # What one program takes from it is not what another does.
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        # Programs differ in which of the two they take.
         raise ValueError("it has a name twice in one object")
-    return found
+    return values
 
 
 def _require(value: Any, kind: type, what: str) -> Any:
@@ -163,15 +163,15 @@ def _require(value: Any, kind: type, what: str) -> Any:
 
 
 def _written(settings: dict[str, Any], before: dict[str, Any], text: str) -> str:
-    """JSON with the indent and the ends of lines of the text; that text where nothing is changed."""
+    """JSON with the indent and line endings of the original text; the text itself if nothing has changed."""
     if settings == before:
         return text
     indented = re.search(r"\n([ \t]+)\S", text)
     in_ascii = text.isascii() or "\\ud" in text.lower()  # half of a surrogate pair has no other form
-    # What JSON has no number for is refused.
+    # NaN and infinity, which JSON lacks, are refused.
     indent = indented[1] if indented else 2
-    made = json.dumps(settings, indent=indent, ensure_ascii=in_ascii, allow_nan=False) + "\n"
-    return made.replace("\n", "\r\n") if "\r\n" in text else made
+    output = json.dumps(settings, indent=indent, ensure_ascii=in_ascii, allow_nan=False) + "\n"
+    return output.replace("\n", "\r\n") if "\r\n" in text else output
 
 
 def _handlers(group: Any) -> list[Any]:
@@ -185,47 +185,47 @@ def _command(handler: Any) -> Any:
 
 def _commands(settings: dict[str, Any]) -> list[Any]:
     groups = chain.from_iterable(settings.get("hooks", {}).values())
-    return [_command(each) for group in groups for each in _handlers(group)]
+    return [_command(handler) for group in groups for handler in _handlers(group)]
 
 
-def _without(settings: dict[str, Any], is_meant: Callable[[Any], bool]) -> dict[str, Any]:
-    """The settings without the hooks whose commands are meant, and without what held nothing else."""
+def _without(settings: dict[str, Any], matches: Callable[[Any], bool]) -> dict[str, Any]:
+    """The settings without the hooks whose commands match, and without groups and events that become empty."""
     hooks: dict[str, Any] = {}
     for event, groups in settings.get("hooks", {}).items():
-        left = []
+        remaining = []
         for group in groups:
-            kept = [each for each in _handlers(group) if not is_meant(_command(each))]
+            kept = [handler for handler in _handlers(group) if not matches(_command(handler))]
             if len(kept) == len(_handlers(group)):
-                left.append(group)
+                remaining.append(group)
             elif kept:
-                left.append({**group, "hooks": kept})
-        if left or not groups:
-            hooks[event] = left
+                remaining.append({**group, "hooks": kept})
+        if remaining or not groups:
+            hooks[event] = remaining
     if hooks == settings.get("hooks", {}):
         return dict(settings)
     return {name: hooks if name == "hooks" else value for name, value in settings.items() if name != "hooks" or hooks}
 
 
 class Change(Value):
-    """A change of a settings file; true where it changes anything."""
+    """An edit of a settings file; true if it changes anything."""
 
     path: Path
-    before: str  # its text, empty where it is not there
-    after: str  # what that becomes
-    facts: os.stat_result | None  # the file's facts, None where it is not there
+    before: str  # its text, empty if the file is missing
+    after: str  # its text after the edit
+    facts: os.stat_result | None  # the file's facts, None if it is missing
 
     def __bool__(self) -> bool:
         return self.before != self.after
 
     @property
     def difference(self) -> str:
-        """Line by line, as ``patch`` takes it; empty where nothing changes."""
+        """A unified diff for ``patch``; empty if nothing changes."""
         before, after = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
         lines = unified_diff(before, after, str(self.path), str(self.path))
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     def make(self) -> None:
-        """Write it, whole or not at all. A file that is there keeps its owner and its mode."""
+        """Write it, all or nothing. An existing file keeps its owner and mode."""
         if not self:
             return
         data = self.after.encode()
@@ -250,19 +250,19 @@ def settings_path(host: Host) -> Path:
 
 
 def switched_off(path: Path, host: Host) -> str | None:
-    """The file beside a settings file that switches the hooks of its host off, where one does."""
+    """The file next to a settings file that switches the hooks of its host off, None if none does."""
     name, pattern = host.switch
-    place = path.with_name(name)
+    switch = path.with_name(name)
     try:
-        found = read_file(real_path(place), _MOST_BYTES)
+        found = read_file(real_path(switch), _MOST_BYTES)
     except OSError:
         return None
     text = "" if found is None else found.data.decode("utf-8", "replace")
-    return str(place) if re.search(pattern, text) else None
+    return str(switch) if re.search(pattern, text) else None
 
 
 def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
-    """The result of an edit of a settings file. Where a link leads to it, the file that it leads to is meant."""
+    """The result of an edit of a settings file; a link is followed to the real file."""
     real = real_path(path)
     try:
         found = read_file(real, _MOST_BYTES)
