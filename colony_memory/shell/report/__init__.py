@@ -1,4 +1,4 @@
-"""A vault as one page of HTML that needs nothing else: no server, no network, no other file."""
+"""A vault as one self-contained page of HTML: no server, no network, no other file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _PLACES = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
 def look_over(
     memory: ColonyMemory, *, url: str, label: str | None = None, quick: bool = False, now: datetime | None = None
 ) -> tuple[Checked, list[dict[str, Any]]]:
-    """Whether the vault protects, and each label as the page shows it; what is wrong with one stops no other."""
+    """A check of the vault's protection, and each label as the page shows it; a bad label does not stop the others."""
     checked = check_protection(memory, url=url, label=label, now=now)
     with warnings.catch_warnings():
-        # All that they say is in what comes back.
+        # The returned values have all these facts.
         warnings.simplefilter("ignore", ColonyMemoryWarning)
-        return checked, [_label(memory, each, quick=quick) for each in checked.found.labels]
+        return checked, [_label(memory, entry, quick=quick) for entry in checked.found.labels]
 
 
 def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, A
     checks: dict[str, SnapshotCheck] = {}
     changes: Mapping[str, tuple[Change, ...]] = {}
     unread: Mapping[str, str] = {}
-    at_most = {manifest_filename(label, found.latest or ""), latest_filename(label)}
-    # A pointer to nothing and no snapshot: anyone can put thousands of them there.
-    if found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken):
+    harmless = {manifest_filename(label, found.latest or ""), latest_filename(label)}
+    # A dangling pointer without any snapshot is not worth more reads: anyone can make thousands of them.
+    if found.dangling and not found.snapshots and not found.untrusted and harmless.issuperset(found.broken):
         problem = next(iter(found.broken.values()), None)
     else:
         try:
             if not quick:
                 verified = memory.verify(label=label)
-                problem, checks = verified.problem, {each.snapshot_id: each for each in verified.snapshots}
+                problem, checks = verified.problem, {check.snapshot_id: check for check in verified.snapshots}
             snapshots = memory.list_snapshots(label=label)
             if not quick:
                 histories = every_history(memory, label=label)
@@ -63,15 +63,15 @@ def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, A
             raise
         except ColonyMemoryError as error:
             problem = message_of(error)
-    numbers: dict[str, list[int]] = {}  # how many documents each snapshot added, changed and removed
-    for change in (each for history in changes.values() for each in history):
+    numbers: dict[str, list[int]] = {}  # counts of documents added, changed and removed, by snapshot
+    for change in (change for history in changes.values() for change in history):
         numbers.setdefault(change.snapshot.snapshot_id, [0, 0, 0])[_PLACES[change.kind]] += 1
     before = {info.shrunk_from for info in snapshots}
     rows, documents = [], 0
     for info in reversed(snapshots):
         added, _, removed = numbers.get(info.snapshot_id, (0, 0, 0))
         documents += added - removed
-        # As histories tell: without the record of a folder, which is no file of it.
+        # Counted as in histories: without the record of a folder, which is not one of its files.
         known = documents if changes and not unread else info.doc_count
         row = {
             "latest": bool(info.head),
@@ -87,10 +87,10 @@ def _label(memory: ColonyMemory, found: LabelMap, *, quick: bool) -> dict[str, A
         "label": label,
         "problem": problem,
         "snapshots": rows[::-1],
-        # What no list shows, since it is damaged or not trusted.
+        # Snapshots that no list shows, since they are damaged or not trusted.
         "others": [{"id": name, "check": _check(check)} for name, check in checks.items() if name not in listed],
         "documents": [
-            {"name": name, "size": history[0].size, "changes": [_change(each) for each in history]}
+            {"name": name, "size": history[0].size, "changes": [_change(change) for change in history]}
             for name, history in changes.items()
         ],
     }
@@ -117,16 +117,16 @@ def _change(change: Change) -> dict[str, Any]:
 def render(
     labels: Sequence[Mapping[str, Any]], *, status: Mapping[str, Any], now: datetime, next_backups: Sequence[str] = ()
 ) -> str:
-    """The page."""
+    """The page of HTML."""
     home = files(__package__)
     template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     document = {"made": stamp(now), "status": status, "next": list(next_backups), "labels": labels}
-    # In ASCII, and without the one character that could end the element: nothing in it is markup.
+    # In ASCII and without "<", which could end the element, no text in it can act as markup.
     data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
-    # The browser runs this very script, and nothing that a text might have smuggled in.
+    # By this digest the browser runs only our script, and none that a text might smuggle in.
     digest = b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     pieces = {"{{digest}}": digest, "{{style}}": style, "{{script}}": script, "{{data}}": data}
-    # From the front, so that nothing which was put in is looked at again.
+    # Fill in from front to back, so that no inserted text is searched for placeholders.
     out: list[str] = []
     for name, piece in pieces.items():
         before, _, template = template.partition(name)

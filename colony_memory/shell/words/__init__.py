@@ -1,4 +1,4 @@
-"""Names, sizes and times as people read them, in lines as wide as a terminal. Needs no extra."""
+"""Names, sizes and times formatted for people, and the width of a terminal. Needs no extra."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def draws(stream: TextIO | None) -> bool:
-    """The stream is a terminal that colours and clears lines."""
+    """True if the stream is a terminal that can colour and clear lines."""
     return (
         stream is not None
         and stream.isatty()
@@ -28,34 +28,34 @@ def draws(stream: TextIO | None) -> bool:
 
 
 def columns_of(text: str) -> int:
-    """The columns that it takes."""
+    """The columns that a text takes on a terminal."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
 def width_of(stream: TextIO | None) -> int:
-    """The columns of the terminal that a stream goes to, 80 where it does not tell."""
-    with suppress(ValueError):  # what it is set to counts more than what the terminal says, as everywhere
-        given = int(os.environ.get("COLUMNS", ""))
-        if given > 0:
-            return given
-    with suppress(OSError, ValueError):  # no descriptor, or not that of a terminal
+    """The columns of the terminal behind a stream, 80 if unknown."""
+    with suppress(ValueError):  # the variable overrides the terminal, as is usual
+        columns = int(os.environ.get("COLUMNS", ""))
+        if columns > 0:
+            return columns
+    with suppress(OSError, ValueError):  # no descriptor, or not a terminal
         return os.get_terminal_size(stream.fileno() if stream else -1).columns or 80
     return 80
 
 
-#: So many names are told unasked.
+#: Most lines of a list shown without --verbose.
 FEW = 10
 
 _clock = partial(datetime.now, timezone.utc)
 _KEY_CHARS = 10
-_LONGEST = 4096  # characters of a path, which Linux bounds so
+_LONGEST = 4096  # characters, the limit of a path on Linux
 _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def shown(text: str) -> str:
-    """The text on one line, as long as a path at most, with what would move a cursor spelled as an escape."""
+    """The text on one line, cut to the length of a path, with characters that could move the cursor escaped."""
     if len(text) > _LONGEST:
         return f"{_escaped(text[:_LONGEST])}… and {len(text) - _LONGEST} characters more"
     return _escaped(text)
@@ -66,17 +66,17 @@ def _escaped(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """So many characters of a text at most."""
+    """A text cut to a number of characters."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def shown_with_tabs(line: str) -> str:
-    """The same for a line of a text, where a tab is a tab."""
+    """A line of a text with such characters escaped, except tabs."""
     return "\t".join(map(_escaped, line.split("\t")))
 
 
 def size(count: int) -> str:
-    """Bytes with three digits at most, in powers of 1000 as the vault's quota is."""
+    """Bytes in up to three digits, in powers of 1000 like the vault's quota."""
     if count < 1000:
         return f"{count} B"
     value, unit = count / 1000, 0
@@ -86,12 +86,12 @@ def size(count: int) -> str:
 
 
 def stored(info: SnapshotInfo) -> str:
-    """Bytes that a snapshot takes in the vault, where that is known."""
+    """Bytes that a snapshot takes in the vault, ``-`` if unknown."""
     return size(info.stored_bytes) if info.stored_bytes else "-"
 
 
 def few(lines: Sequence[str], *, verbose: bool) -> list[str]:
-    """The lines where they are few or all are asked for; else the first, and how many more there are."""
+    """All lines if they are few or ``verbose`` is set; else the first ones and the number of the rest."""
     if verbose or len(lines) <= FEW:
         return list(lines)
     return [*lines[:FEW], f"and {len(lines) - FEW} more; --verbose tells all"]
@@ -103,7 +103,7 @@ def count(number: int, thing: str) -> str:
 
 
 def age(moment: datetime, now: datetime) -> str:
-    """How long ago, in the largest unit that fits: ``5s ago``, ``3d ago``; ``in 2h`` for what is to come."""
+    """The age in the largest unit that fits: ``5s ago``, ``3d ago``; ``in 2h`` for a time in the future."""
     from colony_memory.shell.app.pick import SPANS
 
     seconds = int((now - moment).total_seconds())
@@ -115,19 +115,19 @@ def age(moment: datetime, now: datetime) -> str:
 
 
 def now_utc() -> datetime:
-    """The time that ages are told against."""
+    """The current time, from which ages are counted."""
     return _clock()
 
 
 def signer(info: SnapshotInfo) -> str:
-    """The beginning of the key that a snapshot names as its signer's, as long as it takes to tell keys apart."""
+    """The beginning of the signer's key that a snapshot names, long enough to tell keys apart."""
     if not info.signed:
         return "-"
     return shown((info.issuer or "?").removeprefix("did:key:")[:_KEY_CHARS])
 
 
 def users_line(written: Written) -> str:
-    """The programs that have open what a restore would change."""
+    """The programs that have files open that a restore would change."""
     from colony_memory.capture._filenames import listed
 
     return listed(list(dict.fromkeys(written.why[name] for name in written.in_use)), most=3)

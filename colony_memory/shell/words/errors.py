@@ -1,5 +1,5 @@
-"""An error as one line on stderr, or one JSON object there for programs, with an exit code, where to read on, and the
-command that helps: one that can be pasted as it stands. Needs no extra.
+"""Errors on stderr as one line, or for programs as one JSON object: with an exit code, an address to read on, and a
+command that helps, ready to paste. Needs no extra.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FAILED, USAGE, NOTHING_SAVED, NOT_PROVEN, NO_VAULT, INTERRUPTED, TERMINATED = 1,
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came. What an interrupt undoes, this undoes too."""
+    """SIGTERM was received; handled like an interrupt."""
 
 
-#: The exit code of a kind of error, and its part of the page for trouble.
+#: The exit code of a kind of error, and its section of the troubleshooting page.
 _KINDS: dict[str, tuple[int, str | None]] = {
-    "UnsupportedFormat": (NOT_PROVEN, ""),  # nothing stands there of it
+    "UnsupportedFormat": (NOT_PROVEN, ""),  # has no section there
     "SnapshotNotFound": (NOTHING_SAVED, "nothing-saved-yet"),
     "SnapshotCorrupt": (NOT_PROVEN, "damaged"),
     "RollbackDetected": (NOT_PROVEN, "rolled-back"),
@@ -47,11 +47,11 @@ _KINDS: dict[str, tuple[int, str | None]] = {
     "Terminated": (TERMINATED, None),
     "KeyboardInterrupt": (INTERRUPTED, None),
 }
-#: Characters of a message, or of a hint.
+#: Most characters of a message or hint.
 _LONGEST = 2000
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
-#: Options that say where the memory is and what is trusted there: a command for the same vault has them too.
+#: Options for the vault and for trust, repeated in any suggested command for the same vault.
 _CARRIED = {
     name: f"--{name.replace('_', '-')}"
     for name in (
@@ -60,7 +60,7 @@ _CARRIED = {
     )
 }
 WHERE = frozenset(_CARRIED.values())
-#: The verb that does what a method of the library does.
+#: The verb for a method of the library.
 VERBS = {
     **{name: name for name in ("backup", "restore", "verify", "prune", "rewrite", "status", "init")},
     "list_snapshots": "list",
@@ -68,7 +68,7 @@ VERBS = {
     "inspect": "status",
     "merge": "restore",
 }
-#: The option that does what an argument does, with a word for a value that only the user knows.
+#: The option for an argument of the library, with a placeholder for a value that only the user knows.
 OPTIONS = {
     "signer": "--key-file FILE",
     "trusted_issuers": "--trust DID",
@@ -86,37 +86,37 @@ OPTIONS = {
     "allow_secrets": "--allow-secret NAME",
     "snapshot_first": "--snapshot-first",
 }
-#: What is said in the place of a command: an argument that an environment variable gives.
+#: Advice in place of a command, for arguments set by environment variables.
 SETTINGS = {"api_key": "set COLONY_API_KEY", "base_url": "set COLONY_BASE_URL"}
-#: Of these the arguments are options of the run itself.
+#: Actions whose arguments are options of the current run.
 _OWN = ("open", "read_folder", "restore_folder")
 
 
 class Asked(Record):
-    """The request of this run, as far as it was understood yet."""
+    """The request of this run, as far as it has been parsed."""
 
-    argv: Sequence[str] = ()  # the arguments as they were given
-    verb: str = ""  # the verb, empty until its options were read
-    params: Mapping[str, Any] = MappingProxyType({})  # what its arguments and options came to
-    from_environment: frozenset[str] = frozenset()  # those parameters that environment variables gave
+    argv: Sequence[str] = ()  # the raw arguments
+    verb: str = ""  # the verb, empty until its options are parsed
+    params: Mapping[str, Any] = MappingProxyType({})  # values of its arguments and options
+    from_environment: frozenset[str] = frozenset()  # parameters set by environment variables
     flags: frozenset[str] = frozenset()  # the options that the verb has
 
     @property
     def as_json(self) -> bool:
-        """A program reads the answer."""
+        """True if a program reads the answer."""
         argv = list(self.argv)
         options = argv[: argv.index("--")] if "--" in argv else argv
         return bool(self.params.get("as_json", "--json" in options))
 
     @property
     def by_host(self) -> bool:
-        """A program that runs agents calls this as one of its hooks."""
+        """True if an agent host runs this as one of its hooks."""
         verb, *others = self.argv or ("",)
         return verb == "hook" and not {"install", "uninstall"} & set(others[:1])
 
 
 class Failure(Exception):
-    """A finding of the command line itself, or more than the error says."""
+    """An error of the command line itself, or a library's error with something to add."""
 
     def __init__(self, message: str, *, code: int, hint: Hint | None = None, advice: str | None = None) -> None:
         super().__init__(message)
@@ -124,39 +124,39 @@ class Failure(Exception):
 
 
 class UsageError(Failure):
-    """The arguments could not be understood."""
+    """The arguments could not be parsed."""
 
     def __init__(self, message: str, *, advice: str) -> None:
         super().__init__(message, code=USAGE, advice=advice)
 
 
 def _kind(kind: type) -> tuple[int, str | None]:
-    return next((_KINDS[each.__name__] for each in kind.__mro__ if each.__name__ in _KINDS), (FAILED, None))
+    return next((_KINDS[base.__name__] for base in kind.__mro__ if base.__name__ in _KINDS), (FAILED, None))
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code that says what kind of error it was."""
+    """The exit code for an error, by its kind."""
     return error.code if isinstance(error, Failure) else _kind(type(error))[0]
 
 
 def part_for(kind: type) -> str | None:
-    """The part of the page for trouble that is about a kind of error, None where there is none."""
+    """The section of the troubleshooting page for a kind of error, None if there is none."""
     return _kind(kind)[1]
 
 
 def address_for(error: BaseException) -> str | None:
-    """Where to read of such an error, None where nothing stands of it."""
-    # What the command line has more to say of than the error did was raised from that error.
-    parts = (part_for(type(each)) for each in (error, error.__cause__))
-    part = next((each for each in parts if each is not None), None)
+    """The address to read on about an error, None if there is none."""
+    # A failure of the command line with more to say than a library's error is raised from that error.
+    parts = (part_for(type(raised)) for raised in (error, error.__cause__))
+    part = next((part for part in parts if part is not None), None)
     return f"{PAGE}#{part}" if part else None
 
 
 def report_failure(error: BaseException, asked: Asked | None = None) -> int:
-    """Write the line, or for a program the object, and return the code."""
+    """Write the error to stderr as a line, or as an object for programs, and return the exit code."""
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
-        for finding in error.findings[:FEW]:  # with the command that saves it as it is
+        for finding in error.findings[:FEW]:  # each with the command that saves it as it is
             hint = worded(Hint("read_folder", "allow_secrets", finding.id), asked)
             warn(f"likely secret: {finding}", as_json=asked.as_json, hint=hint)
         if len(error.findings) > FEW:
@@ -175,7 +175,7 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
 def describe(error: BaseException) -> str:
     """The error in words for people."""
     if isinstance(error, SecretsFound):
-        return error.summary  # the list was given
+        return error.summary  # the findings were listed before
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "click":
         return _MISSING
     if isinstance(error, KeyboardInterrupt):
@@ -183,12 +183,12 @@ def describe(error: BaseException) -> str:
     text = message_of(error)
     if isinstance(error, (Failure, ColonyMemoryError, ValueError)) and text:
         return cut(text)
-    # Not foreseen, so its kind is needed to make sense of it.
+    # An unforeseen error makes little sense without its type.
     return cut(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def kind_of(error: BaseException) -> str:
-    """The library's name for it, whatever the command line has added."""
+    """The library's name for an error, even if the command line has wrapped it."""
     if isinstance(error, UsageError):
         return "UsageError"
     cause = error.__cause__ if isinstance(error, Failure) else error
@@ -202,35 +202,35 @@ def _advice(error: BaseException | Warning, asked: Asked) -> str | None:
         return error.advice
     hint = getattr(error, "hint", None)
     advice = worded(hint, asked) if isinstance(hint, Hint) else None
-    # A command that is cut could not be pasted.
+    # A shortened command could not be pasted.
     return advice if advice is None or len(advice) <= _LONGEST else None
 
 
 def _sentence(text: str, hint: str | None) -> str:
     if hint is None:
         return text
-    # Last on the line, so that it can be taken from there.
+    # Last on the line, where it is easy to copy.
     return f"{text}; {'try: ' if hint.startswith(PROGRAM) else ''}{hint}"
 
 
 def cut(text: str) -> str:
-    """A message that stays one line to read, whatever it repeats; what is wrong mostly stands at either end."""
+    """A long message shortened in the middle: the point of it is mostly near the start or the end."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}\u2026{text[-_LONGEST // 4 :]}"
 
 
 def command(
     verb: str, *arguments: str, options: Iterable[str] = (), label: str | None = None, given: Mapping[str, Any]
 ) -> str:
-    """A command about the vault, and with the trust, that the options of this run gave."""
+    """A command for the vault of this run, with the same trust; ``given`` has the options of this run by name."""
     chosen = list[str]()
     if verb in ("backup", "restore", "status", "watch") and given.get("agent"):
         from colony_memory.shell.app.pick import names_a_snapshot
 
-        # It says where the folder is, and what of it is left out.
+        # It determines the folder and what is left out of it.
         chosen = ["--agent", given["agent"], *(["--with", ",".join(given["kinds"])] if given.get("kinds") else [])]
-        arguments = tuple(each for each in arguments if verb == "restore" and names_a_snapshot(each))
+        arguments = tuple(word for word in arguments if verb == "restore" and names_a_snapshot(word))
     words = [PROGRAM, verb, *options]
-    words += [f"./{each}" if each.startswith("-") and each != "-" else each for each in arguments]
+    words += [f"./{word}" if word.startswith("-") and word != "-" else word for word in arguments]
     words += chosen
     if label is not None and (label != "default" or os.environ.get("COLONY_MEMORY_LABEL")):
         words += _option("--label", label)
@@ -240,17 +240,17 @@ def command(
 
 
 def _option(flag: str, value: object) -> list[str]:
-    """The words that give this value: none for none, and several for several."""
+    """The words for an option with this value: none for None, and a pair for each value of a list."""
     if isinstance(value, (list, tuple)):
-        return [word for each in value for word in _option(flag, str(each))]
+        return [word for item in value for word in _option(flag, str(item))]
     if not isinstance(value, str):
         return [flag] if value is True else []
     return ([f"{flag}={value}"] if value.startswith("-") else [flag, value]) if flag else [value]
 
 
 def worded(hint: Hint, asked: Asked) -> str | None:
-    """The hint in the words of the command line, None where that has no such thing: this run with one more option, or
-    another verb for the same vault, with the same trust.
+    """The hint in words of the command line: this run with one more option, or another verb for the same vault with the
+    same trust. None if the command line has no equivalent.
     """
     option, verb = hint.option or "", VERBS.get(hint.action)
     if option in SETTINGS:
@@ -260,17 +260,17 @@ def worded(hint: Hint, asked: Asked) -> str | None:
     if option == "snapshot_id" and isinstance(hint.value, str):
         from colony_memory._format.names import id_time
 
-        if id_time(hint.value) is None:  # whoever can write to the vault chose it: it may begin another's, or be latest
+        if id_time(hint.value) is None:  # chosen by some writer of the vault: it may be "latest", or another's prefix
             return None
     flag, _, word = OPTIONS.get(option, "").partition(" ")
     words = _option(flag, (hint.value if isinstance(hint.value, str) else word) if word else bool(flag))
     again = "backup" if asked.verb == "watch" else asked.verb
     if flag and (hint.action in _OWN or hint.action == again) and flag not in asked.flags:
         return None
-    if hint.action in _OWN or (option == "fallback" and flag in asked.flags):  # of run too, which begins with a restore
+    if hint.action in _OWN or (option == "fallback" and flag in asked.flags):  # also run, which begins with a restore
         return _repeated(asked, words)
     if verb == again and option != "snapshot_id":
-        # What has just been shown would be shown again.
+        # The same again would only repeat the output.
         return None if again in ("list", "verify", "status") and not words else _repeated(asked, words)
     return None if verb is None else _fresh(verb, words, hint, asked)
 
@@ -282,7 +282,7 @@ def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
     if verb == "backup":
         arguments = params.get("paths") or (params.get("command") or ["PATH"])[:1]
     elif verb == "restore":
-        # Of what starts a command, the folder stands before it; before the folder may stand another snapshot.
+        # In "command" the folder comes first, before the program; in "target" last, maybe after a snapshot.
         known = params.get("target") or (params.get("command") or ["DIR"])[:1]
         saved: Sequence[str] = params.get("paths") or ()
         is_folder = hint.action == "merge" and len(saved) == 1 and os.path.isdir(saved[0])  # noqa: PTH112
@@ -293,21 +293,21 @@ def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
     elif verb == "prune" and hint.option is None:
         words = ["--keep", "5"]
     if asked.verb == "copy":
-        given["vault"] = "URL"  # one of two, and the hint does not say which
+        given["vault"] = "URL"  # a copy has two vaults, and the hint does not say which
     return command(verb, *arguments, options=words, label=label, given=given)
 
 
 def _repeated(asked: Asked, words: list[str]) -> str | None:
-    """The run as it was asked for, with more options; what the environment gave is said too."""
+    """The command of this run with more options, including those set by the environment."""
     if asked.params.get("note") or asked.params.get("tag"):
         from colony_memory.capture.secrets import shown_names
 
-        if shown_names(asked.argv):  # a note or tag that likely holds a secret is not to be shown again
+        if shown_names(asked.argv):  # don't repeat a note or tag that likely has a secret
             return None
     argv, end = list(asked.argv), []
     if "--" in argv:
-        at = argv.index("--")
-        argv, end = argv[:at], argv[at:]
+        index = argv.index("--")
+        argv, end = argv[:index], argv[index:]
     for name, flag in {"label": "--label", **_CARRIED}.items():
         if name in asked.from_environment:
             words = _option(flag, asked.params.get(name)) + words
@@ -315,7 +315,7 @@ def _repeated(asked: Asked, words: list[str]) -> str | None:
 
 
 def quoted(word: str) -> str:
-    """The word as a shell reads it; what would not stay on one line, or show as it is, by its bytes."""
+    """A word quoted for a shell; characters that would break the line, or not print, as escaped bytes."""
     if word.isprintable():
         import shlex
 
@@ -324,16 +324,16 @@ def quoted(word: str) -> str:
 
 
 def _bytes_of(char: str) -> str:
-    # A byte of an argument that is no UTF-8 came as a lone surrogate, and goes as that byte.
-    how = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
-    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", how))
+    # An argument's byte that is not UTF-8 arrived as a lone surrogate; write it as that byte.
+    policy = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", policy))
 
 
-_progress = False  # work under way is shown on the last line of the terminal
+_progress = False  # progress is shown on the last line of the terminal
 
 
 def say(text: str) -> None:
-    """Write one line to stderr, whatever characters are in it."""
+    """Write one line to stderr, with any characters that could move the cursor escaped."""
     _write_line(shown(text))
 
 
@@ -345,12 +345,12 @@ def say_json(document: object) -> None:
 def _write_line(line: str) -> None:
     if _progress:
         show_progress("")
-    with contextlib.suppress(OSError):  # there is no other place to tell of it
+    with contextlib.suppress(OSError):  # there is nowhere else to report it
         write(sys.stderr, f"{line}\n")
 
 
 def show_progress(text: str) -> None:
-    """Show this on the last line of the terminal that stderr is, until a line or the next call takes its place."""
+    """Show progress on the terminal's last line (stderr), until a line of output or the next call replaces it."""
     global _progress  # noqa: PLW0603 - there is one stderr
     with contextlib.suppress(OSError):
         write(sys.stderr, f"\r\x1b[K{text[: width_of(sys.stderr) - 1]}")
@@ -358,7 +358,7 @@ def show_progress(text: str) -> None:
 
 
 def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
-    """Write to stderr what is wrong, though it goes on: a line, or an object for programs."""
+    """Write a warning to stderr: a line, or an object for programs."""
     if as_json:
         say_json({"warning": cut(text), "hint": hint})
     else:
@@ -366,7 +366,7 @@ def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
 
 
 def write(stream: TextIO | None, text: str | bytes) -> None:
-    """Write text at once, with an escape for what the stream's encoding lacks; or bytes, as they are."""
+    """Write text at once, escaping characters that the stream's encoding lacks; or bytes unchanged."""
     if stream is None:  # closed before the process began
         return
     try:
@@ -379,7 +379,7 @@ def write(stream: TextIO | None, text: str | bytes) -> None:
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             stream.flush()
     except OSError:
-        with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to flush
+        with contextlib.suppress(OSError, ValueError):  # no descriptor, so nothing to flush
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
@@ -388,10 +388,10 @@ def write(stream: TextIO | None, text: str | bytes) -> None:
 
 @contextlib.contextmanager
 def signals_raise(*, first_only: bool = False) -> Iterator[None]:
-    """Let SIGTERM raise :class:`Terminated`, unless somebody else has said what it is to do.
+    """Let SIGTERM raise :class:`Terminated`, unless it already has a handler.
 
-    With ``first_only`` SIGINT and SIGTERM raise in any case, unless ignored as after nohup, and no notice is taken of
-    more: what the first one undoes ends in a moment. Outside of the main thread nothing is changed.
+    With ``first_only`` SIGINT and SIGTERM raise even so, unless ignored as after nohup, and later ones are ignored: the
+    clean-up after the first takes only a moment. Outside the main thread nothing is changed.
     """
     import signal
     import threading
@@ -418,7 +418,7 @@ def signals_raise(*, first_only: bool = False) -> Iterator[None]:
 
 
 def ignore_signals() -> None:
-    """Take no notice of further signals: the process is about to end, and tells why."""
+    """Ignore further signals: the process is about to end, and reports why."""
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -427,7 +427,7 @@ def ignore_signals() -> None:
 
 @contextlib.contextmanager
 def warnings_as_lines(asked: Asked) -> Iterator[None]:
-    """Write each warning as a line of its own, and what is logged not at all."""
+    """Write each warning as a line of its own, and mute the log."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text, hint = (message, None) if isinstance(message, str) else (message_of(message), _advice(message, asked))
