@@ -1,4 +1,4 @@
-"""Settings: the kinds of value that variables and the configuration file have, that file, and what counts."""
+"""Settings: the types of values in variables and the configuration file, that file, and precedence."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _DURATION = pattern("".join(rf"(?:([0-9]{{1,12}}){unit}\s*)?" for unit, _ in _UN
 _LONGEST = timedelta(days=3650)
 _KNOWN = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
 _SHOWN = 40
-# A letter alone before the colon is a drive.
+# A single letter before the colon is a drive.
 _URL = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
-#: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
+#: Variables whose value is stripped, as of the newline in a secret written by echo.
 _STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
 _T = TypeVar("_T")
 
 
 def parse_duration(text: str) -> timedelta:
-    """The length of time that a text names: whole numbers, each with its unit, the largest first."""
+    """Parse a length of time: whole numbers with units, the largest first."""
     plain = text.strip()
     named = repr(plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…")
     found = _DURATION.fullmatch(plain)
@@ -55,13 +55,13 @@ def read_seconds(option: str, text: str) -> float:
 
 
 def show_duration(seconds: float) -> str:
-    """A length of time in at most two units, ``1h30m``; seconds are dropped beyond an hour, parts of one always."""
-    left, parts = max(0, round(seconds)), list[str]()
+    """A length of time in at most two units, ``1h30m``; rounded to seconds, which are dropped beyond an hour."""
+    rest, parts = max(0, round(seconds)), list[str]()
     for unit, length in _UNITS[1:]:
-        number, left = divmod(left, length)
+        number, rest = divmod(rest, length)
         if number:
             parts.append(f"{number}{unit}")
-        elif parts:  # 1d0h5m would be more exact than it is short
+        elif parts:  # 1d0h5m would be too long for what it adds
             break
     return "".join(parts[:2]) or "0s"
 
@@ -73,10 +73,10 @@ def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
         raise ValueError(f"{key}: {error}") from error
 
 
-def _kind(what: str, holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
+def _kind(what: str, is_valid: Callable[[Any], bool]) -> Callable[[Any], Any]:
 
     def check(value: object) -> object:
-        if not holds(value):
+        if not is_valid(value):
             raise ValueError(f"must be {what}")
         return value
 
@@ -88,21 +88,21 @@ number = _kind("a whole number from 1 up", lambda value: type(value) is int and 
 
 
 def texts(value: object) -> list[str]:
-    """A list of texts, none of them empty; a text alone is a list of one."""
+    """A list of non-empty texts; a single text counts as a list of one."""
     found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+    if not isinstance(found, list) or not found or not all(isinstance(item, str) and item.strip() for item in found):
         raise ValueError("must be a list of texts, none of them empty")
     return found
 
 
 def time(value: object) -> str:
-    """A length of time such as ``15m``, as it stands."""
+    """A length of time such as ``15m``, checked and unchanged."""
     parse_duration(text(value))
     return str(value)
 
 
 def settled_command(command: str) -> str:
-    """A command with its program by a path that is the same in any directory, where it is named by one."""
+    """A command with the path of its program made absolute, if it is named by a path."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -110,8 +110,8 @@ def settled_command(command: str) -> str:
     if not words or not words[0]:
         raise ValueError("the command is empty")
     program, *arguments = words
-    if os.path.dirname(program) and not program.startswith("~"):  # noqa: PTH120 - a name alone is looked for in PATH
-        program = os.path.abspath(program)  # noqa: PTH100 - a link stays
+    if os.path.dirname(program) and not program.startswith("~"):  # noqa: PTH120 - a bare name is searched for in PATH
+        program = os.path.abspath(program)  # noqa: PTH100 - keep a link
     return shlex.join([program, *arguments])
 
 
@@ -133,7 +133,7 @@ def rules(value: object) -> list[str]:
 
 
 def path_of(value: object) -> str:
-    """An absolute path, with the home directory in the place of ``~``. It is not repeated: it may be a key instead."""
+    """An absolute path, with ``~`` expanded. Errors do not repeat the value: it may be a key by mistake."""
     given = expanded_path(require_as_meant("a path", text(value)))
     if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
         raise ValueError("must be an absolute path, or begin with ~/")
@@ -170,7 +170,7 @@ def read_path_setting(name: str) -> Path | None:
 
 
 def located(find: Callable[..., _T], *given: str) -> _T:
-    """What is found in the user's home; that there is none is a bad setting."""
+    """The result of ``find`` in the user's home. ValueError if there is no home: it is a bad setting."""
     try:
         return find(*given)
     except OSError as error:
@@ -181,7 +181,7 @@ expanded_path = partial(located, expanded)
 
 
 _format = _kind("1 or 2", ("1", "2").__contains__)
-#: What may stand in the file: by the name of the option.
+#: Settings allowed in the file, by the name of the option.
 SETTINGS: dict[str, Callable[[Any], Any]] = {
     "vault": url_of,
     "label": require_label,
@@ -203,7 +203,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "max_age": time,
     "before": command,
 }
-#: Of these what the file says counts too where the command line gives more.
+#: Settings for which values of the file and of the command line are joined.
 ADDED = frozenset({"exclude", "allow_secret"})
 
 _FILE = "COLONY_MEMORY_CONFIG"
@@ -213,15 +213,15 @@ _SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "ke
 
 
 class Config(Value):
-    """The configuration file; one that is not there is empty."""
+    """The configuration file; a missing one is empty."""
 
     path: Path
-    exists: bool = False  # whether it is there
+    exists: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # by the name of the option
 
 
 def make_retention(rules: Mapping[str, Any]) -> Retention:
-    """The policy of rules by the names of the options of ``prune``, where ``keep_within`` is a text such as ``7d``."""
+    """The policy for rules named like the options of ``prune``, with ``keep_within`` as a text such as ``7d``."""
     given = dict(rules)
     if "keep_within" in given:
         given["keep_within"] = parse_duration(given["keep_within"])
@@ -233,8 +233,8 @@ def make_retention(rules: Mapping[str, Any]) -> Retention:
 def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
     for key, value in document.items():
         if isinstance(value, dict):
-            told = f"[{key}]: this file has no tables any more; a setting in it holds for every command"
-            raise ValueError(told)  # noqa: TRY004 - one type of error
+            why = f"[{key}]: this file has no tables any more; a setting in it holds for every command"
+            raise ValueError(why)  # noqa: TRY004 - one type of error
         if key in _SECRET:
             raise ValueError(
                 f"{key}: secrets do not belong in this file; key_file names a file with a key, and the key of an "
@@ -250,14 +250,14 @@ def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
 
 
 def config_path(given: str | None = None) -> Path:
-    """Where the file is, there or not. What lies in the working directory, or in a folder, may be a stranger's."""
+    """The path of the file, there or not; never one in the working directory or a folder, which may be a stranger's."""
     named = Path(expanded_path(given)) if given is not None else read_path_setting(_FILE)
     return named or located(config_directory) / "config.toml"
 
 
 def load_config(given: str | None = None) -> Config:
-    """Read the file. Where nobody named one and there is none, as for a user without a home, or the null device is
-    named, there is nothing in it.
+    """Read the file. It counts as empty if none is named and none exists (as for a user without a home), or if the null
+    device is named.
     """
     is_named = given is not None or read_path_setting(_FILE) is not None
     try:
@@ -266,7 +266,7 @@ def load_config(given: str | None = None) -> Config:
         if is_named:
             raise
         path = Path(os.devnull)
-    if str(path) == os.devnull:  # as for git: whoever names it wants none
+    if str(path) == os.devnull:  # as in git, a way to ask for no file
         return Config(path)
     try:
         found = read_file(path, _LARGEST, follow=True)
@@ -283,15 +283,15 @@ def load_config(given: str | None = None) -> Config:
 
 
 def _require_trusted(path: Path, found: Contents) -> None:
-    """Believe what only this user, or root, can have written: it names commands that are run."""
+    """Require that only this user or root can have written the file: it names commands that are run."""
     if sys.platform == "win32":  # pragma: no cover - chosen by the platform
         return
     owner, mode = found.facts.st_uid, stat.S_IMODE(found.facts.st_mode)
     if owner not in (0, os.geteuid()):
         raise ValueError(f"it belongs to another user ({owner}), and is not believed")
     if mode & _BY_OTHERS:
-        mend = f"if what it says is yours, run: chmod go-w {shlex.quote(str(path))}"
-        raise ValueError(f"it can be written by others (mode {mode:04o}); {mend}")
+        remedy = f"if what it says is yours, run: chmod go-w {shlex.quote(str(path))}"
+        raise ValueError(f"it can be written by others (mode {mode:04o}); {remedy}")
 
 
 def _parse(data: bytes) -> dict[str, Any]:
@@ -315,16 +315,16 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 class Setting(Value):
     value: Any
-    sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file
+    sources: tuple[str, ...]  # its origins: an option, a variable, or keys of the file
 
 
 def effective(config: Config, given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Every setting that somebody made: options before variables before the file."""
-    found = {name: Setting(value, (name,)) for name, value in config.settings.items()}
-    for name, each in given.items():
-        over = found.get(name)
-        if over is not None and name in ADDED:  # all of them, those that decide last
-            found[name] = Setting([*over.value, *each.value], (*over.sources, *each.sources))
+    """All settings in effect: options override variables, which override the file."""
+    result = {name: Setting(value, (name,)) for name, value in config.settings.items()}
+    for name, setting in given.items():
+        known = result.get(name)
+        if known is not None and name in ADDED:  # joined; the later ones take precedence
+            result[name] = Setting([*known.value, *setting.value], (*known.sources, *setting.sources))
         else:
-            found[name] = each
-    return found
+            result[name] = setting
+    return result

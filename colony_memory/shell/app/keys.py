@@ -1,4 +1,4 @@
-"""Trust and keys that options, variables and the configuration file give in plain arguments."""
+"""Trust and keys from options, variables and the configuration file, as arguments of a client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from colony_memory.encryption import Passphrase
 
-#: The word that stands for a passphrase, which no option takes itself.
+#: The word that asks for a passphrase: no option takes the passphrase itself.
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
 _MAX_BYTES = 65_536
 _ADDRESS = pattern(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -39,55 +39,55 @@ def client_arguments(
     passphrase_file: str | os.PathLike[str] | None = None,
     ask: Callable[[bool], str] | None = None,
 ) -> dict[str, Any]:
-    """Those of :class:`colony_memory.ColonyMemory` that were given; ``ask`` asks for a passphrase, for True twice."""
+    """The arguments of :class:`colony_memory.ColonyMemory` that are set; ``ask(True)`` asks for a passphrase twice."""
     given: dict[str, Any] = {}
     if key_file:
         from colony_memory.signing import Ed25519Signer, require_cryptography
 
         require_cryptography("a key file is given")
         given["signer"] = _read(Ed25519Signer.load, settled(key_file) if isinstance(key_file, str) else key_file)
-    listed = re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,"))
-    issuers = {did_key: last or None for did_key, _, last in (each.partition("@") for each in listed) if did_key}
+    entries = re.split(r"[\s,]+", " ".join(texts("trust", trust)).strip(" ,"))
+    issuers = {did_key: last or None for did_key, _, last in (entry.partition("@") for entry in entries) if did_key}
     if issuers and key_file:
         issuers = {given["signer"].did_key: None, **issuers}
     if witness:
         from colony_memory.witness import FileWitness
 
         given["witness"] = FileWitness(settled(witness) if isinstance(witness, str) else witness)
-    wanted, opening, words = list(_split(encrypt_to)), [*map(str, identities)], list[Any]()
-    if PASSPHRASE in (*wanted, *opening) or passphrase_file is not None:
-        words.append(_passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted))
+    names, keys, phrases = list(_split(encrypt_to)), [*map(str, identities)], list[Any]()
+    if PASSPHRASE in (*names, *keys) or passphrase_file is not None:
+        phrases.append(_passphrase(passphrase_file, ask, twice=PASSPHRASE in names))
     given |= {
         "trusted_issuers": issuers,
         "accept_legacy_pointer": accept_legacy_pointer,
-        "encrypt_to": [each for name in wanted for each in (words if name == PASSPHRASE else _recipients(name))],
-        "identities": [*(_key_file(each) for each in opening if each != PASSPHRASE), *words],
+        "encrypt_to": [key for name in names for key in (phrases if name == PASSPHRASE else _recipients(name))],
+        "identities": [*(_key_file(key) for key in keys if key != PASSPHRASE), *phrases],
     }
     given = {name: value for name, value in given.items() if value}
     return given if require_signature is None else {**given, "require_signature": require_signature}
 
 
-def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
-    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
+def settled_recipients(given: Iterable[str], resolve: Callable[[str], str] | None = None) -> list[str]:
+    """Recipients to encrypt to, as :func:`client_arguments` takes them, with absolute paths for files."""
     try:
-        return [name if _is_recipient(name) else settled_identities([name], settle)[0] for name in _split(given)]
+        return [name if _is_recipient(name) else settled_identities([name], resolve)[0] for name in _split(given)]
     except ValueError as error:
         raise ValueError(f"{error}, where it is no recipient (age1…, ssh-…)") from error
 
 
-def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
-    """Key files, likewise."""
-    return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
+def settled_identities(given: Iterable[str], resolve: Callable[[str], str] | None = None) -> list[str]:
+    """Key files to open with, likewise."""
+    return [name if name == PASSPHRASE or looks_secret(name) else (resolve or settled)(name) for name in given]
 
 
 def settled(path: str) -> str:
-    """A path that means the same in any directory."""
+    """The absolute path of a file, checked for mistakes such as a variable that was not expanded."""
     if VARIABLE.search(path):
         raise ValueError("a path holds a variable that was not expanded; within '' a shell expands none")
     require_as_meant("a path", path)
     if _ADDRESS.match(path):
         raise ValueError("a path of a file is wanted, and an address is given")
-    return os.path.abspath(_home(path))  # noqa: PTH100 - a link stays
+    return os.path.abspath(_home(path))  # noqa: PTH100 - keep a link
 
 
 def _is_recipient(name: str) -> bool:
@@ -95,7 +95,7 @@ def _is_recipient(name: str) -> bool:
 
 
 def _split(given: Iterable[str]) -> Iterator[str]:
-    """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
+    """The single recipients. An SSH key is two words, and a third for its owner only if they are quoted together."""
     words = list[str]()
     for text in given:
         is_key = text.strip().startswith("ssh-") and len(text.split()) > 1
@@ -123,7 +123,7 @@ def _recipients(name: str) -> list[str]:
         why = getattr(error, "strerror", None) or "it is no name of a file"
         raise ValueError(f"the file of recipients cannot be read: {why}") from error
     if found is None:
-        # Not repeated: it may be a passphrase.
+        # The value is not repeated: it may be a passphrase.
         raise ValueError(
             "what is given to encrypt to is neither a recipient (age1…, ssh-…), the word passphrase, "
             "nor a file of recipients that is there"
@@ -143,13 +143,13 @@ def _recipients(name: str) -> list[str]:
 def _key_file(name: str) -> Path:
     if looks_secret(name):
         raise ValueError("a private key itself was given to open with: put it into a file, and give that")
-    place = Path(_home(name))
-    _read(read_key_file, place)
-    return place
+    path = Path(_home(name))
+    _read(read_key_file, path)
+    return path
 
 
 def _read(read: Callable[[Any], _T], path: str | os.PathLike[str]) -> _T:
-    """What is read of a file; that it cannot be used is a bad argument."""
+    """The result of reading a file. ValueError if it cannot be used: it is a bad argument."""
     try:
         return read(path)
     except ColonyMemoryError as error:
@@ -163,9 +163,9 @@ def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] 
         if ask is None:
             raise ValueError("a passphrase is needed, and no file of it is given")
         return Passphrase(ask(twice))
-    place = Path(_home(os.fspath(file)))
-    data = _read(read_key_file, place)
+    path = Path(_home(os.fspath(file)))
+    data = _read(read_key_file, path)
     try:
         return Passphrase(read_written(data))
     except ValueError:
-        raise ValueError(f"passphrase file {str(place)!r} is empty, or no text") from None
+        raise ValueError(f"passphrase file {str(path)!r} is empty, or no text") from None
