@@ -1,7 +1,7 @@
-"""Hosts of agents: where each keeps what its agent remembers, what of that folder is memory, and how it comes back.
+"""Agent hosts: the folder of each host, the part of it that is the agent's memory, and how that is restored.
 
-What is said here of each host is what its documentation or source says; ``docs/hosts.md`` tells which, and of when.
-No setting of a host is obeyed, and no file of its folder.
+The facts about each host come from its documentation or source, with references and dates in ``docs/hosts.md``.
+No setting of a host is obeyed, and no file in its folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._ignore import Following, IgnoreRules
 
-#: Never memory: secrets, caches, logs, what editors and systems leave.
+#: Never memory: secrets, caches, logs, leftovers of editors and systems.
 _NEVER = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", ".credentials.json", "auth.json", "credentials/",
     "*.log", "logs/", "*.tmp", "*.lock", "*.pid", "*.swp", "*~", ".DS_Store", "Thumbs.db",
@@ -29,36 +29,36 @@ _NEVER = (
 )  # fmt: skip
 
 
-#: Where systems keep what programs know of a user.
+#: Directories in which systems keep programs' data about a user.
 _SYSTEMS = ("Library", "AppData")
 
 
 class Agent(Value):
-    name: str  # what --agent calls it, and its label unless another is given
-    title: str  # what people call it
-    variable: str  # the environment variable that says where its folder is
-    memory: tuple[str, ...]  # what of its folder is memory, as rules of gitignore have it; empty for all of it
+    name: str  # its name for --agent, and its label unless another is given
+    title: str  # its name in texts
+    variable: str  # the environment variable for its folder
+    memory: tuple[str, ...]  # the memory in its folder, as gitignore rules; empty if that is all of it
     _default: Callable[[], Path]
-    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what is none and may be saved with it
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # rules by kind: not memory, but may be saved too
     _never: tuple[str, ...] = ()
-    has_projects: bool = False  # whether it has folders that are named after projects
+    has_projects: bool = False  # its folder has directories named after projects
 
     def exclude(self, kinds: Iterable[str] = ()) -> tuple[str, ...]:
-        """The rules of gitignore by which a backup of its folder that takes these kinds besides leaves out the rest."""
+        """Gitignore rules for a backup of its folder: everything but memory and these kinds is excluded."""
         taken = [rule for kind in kinds for rule in self.more[kind]]
         return (*_only((*self.memory, *taken)), *_NEVER, *self._never)
 
     def read_kinds(self, given: Iterable[str]) -> tuple[str, ...]:
-        """Kinds as they are given, commas between some of them."""
-        found = tuple(dict.fromkeys(kind.strip() for each in given for kind in each.split(",") if kind.strip()))
-        for kind in found:
+        """Parse kinds, separated by commas or given one by one."""
+        kinds = tuple(dict.fromkeys(kind.strip() for text in given for kind in text.split(",") if kind.strip()))
+        for kind in kinds:
             if kind not in self.more:
                 known = ", ".join(self.more) or "nothing to be saved"
                 raise ValueError(f"besides its memory, {self.title} has {known}: not {kind!r}")
-        return found
+        return kinds
 
     def kinds_among(self, names: Iterable[str]) -> list[str]:
-        """Which kinds there are among what was left out, a directory as a whole with a slash or without."""
+        """The kinds among left-out names; a whole directory may end with a slash or not."""
         left = [name.rstrip("/") for name in names]
         return [
             kind
@@ -79,12 +79,12 @@ class Agent(Value):
         return folder
 
     def holds(self, name: str, kinds: Iterable[str] = ()) -> bool:
-        """A file of this name in its folder is memory or of these kinds, and neither a setting nor a secret."""
+        """True if a file of its folder is memory or of these kinds, and neither a setting nor a secret."""
         return not _rules(self.exclude(kinds)).covers(name, is_directory=False)
 
     def following(self) -> Following | None:
-        """Which links in its memory are followed: below the user's home, to what is no secret and is not hidden, or is
-        memory of a host. None where this user has no home.
+        """The policy for links in its memory: only those to paths below the user's home are followed that are neither
+        secret nor hidden, or are memory of a host. None if this user has no home.
         """
         from colony_memory.capture._ignore import Following
 
@@ -96,7 +96,7 @@ class Agent(Value):
 
 @lru_cache
 def _rules(exclude: tuple[str, ...]) -> IgnoreRules:
-    from colony_memory.capture._ignore import read_excluded  # most commands need nothing of folders
+    from colony_memory.capture._ignore import read_excluded  # most commands don't need it
 
     return read_excluded(exclude)
 
@@ -105,16 +105,16 @@ def _only(memory: tuple[str, ...]) -> list[str]:
     """Rules that exclude everything but these paths; ``*`` in one stands for any directory."""
     rules = ["/*"] if memory else []
     for path in memory:
-        *above, _ = path.rstrip("/").split("/")
-        for depth in range(1, len(above) + 1):
-            directory = "/".join(above[:depth])
+        *parents, _ = path.rstrip("/").split("/")
+        for depth in range(1, len(parents) + 1):
+            directory = "/".join(parents[:depth])
             rules += [rule for rule in (f"!/{directory}/", f"/{directory}/*") if rule not in rules]
-        rules.append(f"!/{path.rstrip('/')}")  # a link of that name too, so that it is named
+        rules.append(f"!/{path.rstrip('/')}")  # without the slash it covers a link too, which is then reported
     return rules
 
 
 def _why_not_followed(path: str, is_directory: bool) -> str:
-    """Why a link to a path below the home is not followed, or nothing."""
+    """The reason not to follow a link to a path below the home; empty if it is followed."""
     end = real_path(_home()).joinpath(*path.split("/"))
     for agent in AGENTS.values():
         with contextlib.suppress(ValueError):
@@ -152,8 +152,8 @@ _OF_HERMES = (
 
 #: By name.
 AGENTS = {
-    each.name: each
-    for each in (
+    agent.name: agent
+    for agent in (
         Agent(
             "claude-code",
             "Claude Code",
@@ -174,7 +174,7 @@ AGENTS = {
             "hermes",
             "Hermes",
             "HERMES_HOME",
-            (*_OF_HERMES, *(f"profiles/*/{each}" for each in _OF_HERMES)),
+            (*_OF_HERMES, *(f"profiles/*/{name}" for name in _OF_HERMES)),
             _hermes,
             {"transcripts": ("sessions/", "profiles/*/sessions/")},
         ),
@@ -189,7 +189,7 @@ AGENTS = {
                 "skills": ("skills/",),
                 "prompts": ("prompts/",),
             },
-            ("/memories/.git/",),  # by which Codex tells what has changed; it makes it anew
+            ("/memories/.git/",),  # Codex tracks changes with it, and recreates it
         ),
     )
 }
@@ -199,28 +199,28 @@ _PROJECTS = "projects"
 
 
 class Host(Record):
-    """The folder of a host that a snapshot is going to be written into."""
+    """The folder of a host as the target of a restore."""
 
     agent: Agent
     directory: str
-    kinds: tuple[str, ...] = ()  # what is written besides memory
-    left: list[str] = field(default_factory=list)  # what the snapshot has and is no memory of this host
-    strange: list[str] = field(default_factory=list)  # projects that this machine has no folder for yet
+    kinds: tuple[str, ...] = ()  # kinds of files to write besides memory
+    left: list[str] = field(default_factory=list)  # files of the snapshot that are not memory of this host
+    strange: list[str] = field(default_factory=list)  # projects without a folder on this machine so far
 
     def memory_of(self, documents: dict[str, str]) -> dict[str, str]:
-        """The documents that are written there: memory alone."""
+        """The documents to write there: only memory, and files of the chosen kinds."""
         from colony_memory.capture._metadata import contents_of
         from colony_memory.shell.app.content import reshape
 
         found = contents_of(documents)
         self.left = sorted(name for name in found.files if not self.agent.holds(name, self.kinds))
-        # Nor what is only there because something in it is not: a project without memory, for one.
-        unwanted = {*self.left, *(each for each in found.empty_dirs if not self.agent.holds(f"{each}/x", self.kinds))}
+        # Nor directories left empty by that, such as a project without memory.
+        unwanted = {*self.left, *(path for path in found.empty_dirs if not self.agent.holds(f"{path}/x", self.kinds))}
         kept = reshape(documents, lambda name: name not in unwanted)
         if not kept or len(self.left) == len(found.files):
             raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")
         if self.agent.has_projects:
             parts = [name.split("/") for name in contents_of(kept).files]
-            names = {each[1] for each in parts if each[0] == _PROJECTS and len(each) > 2}
+            names = {part[1] for part in parts if part[0] == _PROJECTS and len(part) > 2}
             self.strange = sorted(name for name in names if not Path(self.directory, _PROJECTS, name).is_dir())
         return kept

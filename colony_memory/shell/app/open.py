@@ -1,4 +1,4 @@
-"""A memory in a vault, and which vault that is."""
+"""The choice of a vault, and the identity of a memory's vault."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Place(Value):
-    """A vault that was chosen."""
+    """A vault as chosen by the user, or by default."""
 
-    url: str  # what names it
+    url: str
     backend: VaultBackend
-    chosen: bool = True  # false where nobody chose, and it is the local one
-    passed_over: Path | None = None  # the local one, which would be used if no key was set
+    chosen: bool = True  # false for the local vault, the default if nobody chose
+    passed_over: Path | None = None  # the local vault, if it is not the default only because a key is set
 
     @property
     def title(self) -> str:
@@ -39,16 +39,16 @@ class Place(Value):
 
     @property
     def comes_with_the_account(self) -> bool:
-        """It is the hosted vault, which nobody makes."""
+        """True for the hosted vault, which need not be made."""
         return self.url.lower().rstrip("/") == "colony:"
 
     def exists(self) -> bool:
-        """There is a vault, or this host cannot tell."""
+        """True if the vault exists, or if this host cannot tell."""
         backend: Any = self.backend
         return not hasattr(backend, "exists") or bool(backend.exists())
 
     def make(self, *, format: Literal[1, 2] | None = None) -> bool:  # noqa: A002 - the word for it
-        """Make the vault, if it is one that is to be made; tells whether there was none."""
+        """Make the vault, if its kind has to be made; true if it was missing."""
         missing = not self.exists()
         open_vault(self.url, create=True, format=format)
         return missing
@@ -59,25 +59,25 @@ class Place(Value):
 
     @property
     def is_known(self) -> bool:
-        """Somebody chose it, or made it on purpose."""
+        """True if somebody chose the vault, or made it on purpose."""
         return self.chosen or self._known.exists()
 
     def make_known(self) -> None:
         if not self.is_known:
-            with contextlib.suppress(OSError):  # where nothing can be written, it is said each time
+            with contextlib.suppress(OSError):  # if it is not writable, the notice is repeated each time
                 create_file(self._known, b"")
 
     def labels_passed_over(self) -> list[str]:
-        """The labels that the local vault has, where a key that is set leads to the hosted one."""
+        """The labels in the local vault, if a key that is set leads to the hosted one instead."""
         try:
             names = [] if self.passed_over is None else os.listdir(self.passed_over)  # noqa: PTH208 - names alone
         except OSError:
             return []
-        return sorted(found.label for each in names if (found := read_filename(each)) and found.kind == "latest")
+        return sorted(parsed.label for name in names if (parsed := read_filename(name)) and parsed.kind == "latest")
 
     def make_unchosen(self) -> bool:
-        """Make the vault that nobody chose where there is none yet; tells whether it did, which is to be said aloud."""
-        # One that somebody chose is never made on the way: it may be on a disk that is not mounted.
+        """Make the default vault if it is missing; true if it was made, which the user must be told."""
+        # A chosen vault is never made implicitly: it may be on a disk that is not mounted.
         return not self.chosen and not self.exists() and self.make()
 
     def require(self) -> None:
@@ -87,13 +87,13 @@ class Place(Value):
 
     @property
     def identity(self) -> object:
-        """The same for two names of one vault."""
+        """A value that is equal for two names of the same vault."""
         path = getattr(self.backend, "path", None)
         return self.url.rstrip("/") if path is None else path.resolve()
 
 
 def choose_place(url: str | None = None) -> Place:
-    """The vault of the URL, of the variable, the hosted one where there is a key, else a local one; not yet asked."""
+    """The vault of the URL or the variable, else the hosted one if a key is set, else the local; not accessed yet."""
     chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
     if url is not None:
         require_text("url", url)
@@ -115,7 +115,7 @@ def choose_place(url: str | None = None) -> Place:
 
 
 def require_synchronous(memory: object) -> None:
-    """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done."""
+    """Refuse a client whose verbs are coroutines: without an await they would do nothing and seem to succeed."""
     if isinstance(memory, AsyncColonyMemory):
         why = "this client is asynchronous: give one that is not, and call this in a thread of its own"
         raise ValueError(why)  # noqa: TRY004 - as for a backend that is
@@ -123,12 +123,12 @@ def require_synchronous(memory: object) -> None:
 
 
 def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to back up the vault itself; paths that lead nowhere are left to whoever reads them."""
+    """Refuse to back up the vault itself; missing paths are left to the reader of the files."""
     backend = memory._session.vault.backend
     if not issubclass(type(backend), LocalVault):
         return
     vault = backend.path.resolve()
-    for path in [os.fspath(each) for each in paths]:
+    for path in [os.fspath(path) for path in paths]:
         if os.path.exists(path) and vault.is_relative_to(Path(path).resolve()):  # noqa: PTH110 - never raises
             raise ValueError(
                 f"the vault {str(vault)!r} is inside {path!r}: each backup would hold all the ones before; "
@@ -137,10 +137,10 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
 
 
 def identify_vault(memory: ColonyMemory) -> str | None:
-    """The identity of a memory's vault, wherever it is named; None where it has none that outlives this process."""
+    """The identity of a memory's vault, however it is named; None if it has none that outlives this process."""
     backend: Any = memory._session.vault.backend
-    # Of the class: what stands in for a vault in a test has any attribute.
-    told = backend.identity() if hasattr(type(backend), "identity") else None
-    if told is None and isinstance(address := getattr(backend, "__dict__", {}).get("base_url"), str):
-        told = f"colony:{address}"  # the SDK's own client
-    return told if isinstance(told, str) else None
+    # Looked up on the class: a mock vault in a test has every attribute.
+    identity = backend.identity() if hasattr(type(backend), "identity") else None
+    if identity is None and isinstance(address := getattr(backend, "__dict__", {}).get("base_url"), str):
+        identity = f"colony:{address}"  # the SDK's own client
+    return identity if isinstance(identity, str) else None

@@ -1,4 +1,4 @@
-"""Snapshots as people name them (an id, the beginning of one, ``latest~2``, a time), and what a summary tells."""
+"""Snapshots as people name them (an id, the beginning of one, ``latest~2``, a time), and facts of a summary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Units of an age in seconds, the largest first.
 SPANS = {"y": 365 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
-#: What the label of a snapshot ends with that was made before something was restored over it.
+#: Suffix of the label for copies of a folder made before a restore into it.
 BEFORE_RESTORE = "-before-restore"
 _SECOND = timedelta(seconds=1)
 _REST = pattern("and ([0-9]+) more")
@@ -35,7 +35,7 @@ _NAMED = 3
 
 
 def made_at(info: SnapshotInfo) -> datetime:
-    """When a snapshot was made, by its id to the microsecond unless that runs ahead of a clock that was wrong."""
+    """The time of a snapshot, to the microsecond by its id, unless a wrong clock made that run ahead."""
     written, exact = created(info), id_time(info.snapshot_id)
     return exact if exact is not None and exact - written < _SECOND else written
 
@@ -45,7 +45,7 @@ def stamp(moment: datetime) -> str:
 
 
 def count_texts(info: SnapshotInfo) -> int | None:
-    """How many files of a snapshot are text, None where its format names none."""
+    """The number of text files in a snapshot, None if its format does not list names."""
     if not info.doc_names:
         return None
     from colony_memory.capture._metadata import METADATA_NAMES
@@ -54,40 +54,40 @@ def count_texts(info: SnapshotInfo) -> int | None:
 
 
 def count_left_out(info: SnapshotInfo) -> int:
-    """How much a snapshot lacks; a catalogue tells of much by its number."""
+    """The number of files that a snapshot lacks; a catalogue shortens a long list to "and 12 more"."""
     rest = _REST.fullmatch(info.incomplete[-1]) if info.incomplete else None
     return len(info.incomplete) - 1 + int(rest[1]) if rest else len(info.incomplete)
 
 
 def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
-    """The summary with what only reading the snapshot tells."""
+    """The summary with facts that are known only after reading the snapshot."""
     sealed = ("byte_size", "plaintext_sha256", "note", "incomplete") if info.encrypted else ()
     return replace(info, **{name: getattr(read, name) for name in ("doc_names", "doc_count", *sealed)})
 
 
 def number_left_out(info: SnapshotInfo) -> str:
-    """The same in a word: of what is encrypted, it is not told how much."""
+    """That number as a word: ``something`` for a sealed snapshot, whose number is unknown."""
     return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
 
 
 def left_out(info: SnapshotInfo) -> str:
-    """The names that a snapshot lacks, the first few: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
+    """The first few names that a snapshot lacks: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
     if LEFT_OUT in info.incomplete:
         return LEFT_OUT
-    named = [each for each in info.incomplete[:_NAMED] if not _REST.fullmatch(each)]
+    named = [entry for entry in info.incomplete[:_NAMED] if not _REST.fullmatch(entry)]
     total = count_left_out(info)
     more = [f"and {total - len(named)} more"] if total > len(named) else []
     return f"{total} left out: {'; '.join([*named, *more])}"
 
 
 def change_word(name: str, change: Change) -> str:
-    if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
-        return "left out"  # not by the wish of whoever keeps the files
+    if change.kind == "removed" and any(entry.startswith(f"{name}: ") for entry in change.snapshot.incomplete):
+        return "left out"  # not removed by the user
     return "in the oldest" if change.before is None else change.kind
 
 
 def refused_latest(label: LabelMap) -> str | None:
-    """The entry of ``broken`` that damages no snapshot: after a rollback the latest is refused though it is whole."""
+    """The entry of ``broken`` that is no damage: after a rollback the latest is refused although it is intact."""
     file = manifest_filename(label.label, label.latest or "")
     if label.newest is None or file not in label.broken or file in label.untrusted:
         return None
@@ -107,25 +107,25 @@ _TICK = timedelta(microseconds=1)
 
 
 def may_name_a_snapshot(text: str) -> bool:
-    """The text may name a snapshot; a path with a dot or a separator in it does not."""
+    """True if the text may name a snapshot; a path with a dot or a separator does not."""
     return bool(_LATEST.fullmatch(text) or _BEGINNING.fullmatch(text))
 
 
 def names_a_snapshot(text: str) -> bool:
-    """The text names a snapshot and hardly anything else: ``latest~2``, or a whole id."""
+    """True if the text can hardly be anything but a snapshot's name: ``latest~2``, or a whole id."""
     return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
 
 
 def resolve(infos: Sequence[SnapshotInfo], text: str, *, label: str, latest: str | None = None) -> SnapshotInfo:
     counted = _LATEST.fullmatch(text)
     if counted:
-        # What only met a conflict is not counted: no restore gives that unasked while there is another.
+        # Refused snapshots are not counted: a restore returns them only if there is no other.
         back, refused = int(counted[1] or 0), refused_only(infos)
         ordered = newest_first([info for info in infos if info.snapshot_id not in refused] or infos)
-        at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
-        if at >= len(ordered):
+        index = next((i for i, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
+        if index >= len(ordered):
             raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot under label {label!r}")
-        return ordered[at]
+        return ordered[index]
     if not _BEGINNING.fullmatch(text):
         raise ValueError(
             f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2"
@@ -148,12 +148,12 @@ def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
 
 
 def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
-    """The summary of the snapshot of this label that the text names."""
+    """The summary of a snapshot of this label, by its name."""
     require_text("text", text)
     require_synchronous(memory)
     latest = None
     if _LATEST.fullmatch(text):
-        # What a restore would refuse has no other name either: this raises what that would.
+        # A latest that a restore would refuse raises the same errors here.
         latest = memory.latest(label=label)
         if latest is None:
             raise nothing_saved(memory, label)
@@ -171,19 +171,19 @@ def _listed(memory: ColonyMemory, label: str) -> list[SnapshotInfo]:
 
 
 def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
-    """The same summary with what only a list knows: whether and until when it is pinned."""
+    """The same summary with its pin and the time that ends it, which only a list has."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of others
-        listed = {each.snapshot_id: each for each in memory.list_snapshots(label=info.label)}
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # they concern other snapshots
+        listed = {entry.snapshot_id: entry for entry in memory.list_snapshots(label=info.label)}
     found = listed.get(info.snapshot_id, info)
     return replace(info, pinned=found.pinned, pinned_until=found.pinned_until)
 
 
 def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
-    """Ids of the latest of each label, of those that a list has given."""
+    """Ids of the latest snapshot of each label in a list."""
     marked = {info.label: info.snapshot_id for info in infos if info.head}
     for label in {info.label for info in infos} - set(marked):
-        # 0.1.1 writes pointers that have no head. What cannot be restored is no latest, and the list has said why.
+        # 0.1.1 writes pointers without a head. A latest that cannot be restored is none, and the list has warned of it.
         with warnings.catch_warnings(), suppress(ColonyMemoryError):
             warnings.simplefilter("ignore", ColonyMemoryWarning)
             found = memory.latest(label=label)
@@ -193,12 +193,12 @@ def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
 
 
 def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
-    """The id that the text names. A whole id is taken as it is, so it may be one that a list leaves out."""
+    """The id of the snapshot named by a text. A whole id is returned as it is, even if no list shows it."""
     return text if id_time(require_text("text", text)) else find(memory, text, label=label).snapshot_id
 
 
 def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
-    """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before."""
+    """The newest snapshot of this label not after a time, which may be text for :func:`parse_moment`."""
     require_synchronous(memory)
     if isinstance(moment, str):
         if id_time(moment):
@@ -207,22 +207,22 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError("a time is text, or a datetime with a time zone")
     infos = _listed(memory, label)
-    made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
-    before = [info for info in made if made_at(info) <= moment]
+    ordered = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
+    before = [info for info in ordered if made_at(info) <= moment]
     if before:
         refused = refused_only(infos)
         return next((info for info in reversed(before) if info.snapshot_id not in refused), before[-1])
     raise SnapshotNotFound(
         f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
-        f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
+        f"its oldest is {ordered[0].snapshot_id}, of {stamp(made_at(ordered[0]))}"
     )
 
 
 def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
-    """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, a day alone, ``3h ago``, or a whole id.
+    """Parse ``2026-11-01T12:00``, also with a blank for the T or with seconds, a day, ``3h ago``, or a whole id.
 
-    A time goes to the end of its last unit, so that what a list shows of a snapshot, cut to the minute, names it. It is
-    local time, unless ``Z``, ``UTC`` or a zone such as ``+02:00`` follows.
+    The result is the end of the last unit given, so that the time of a snapshot in a list, cut to the minute, finds it.
+    It is local time, unless ``Z``, ``UTC`` or a zone such as ``+02:00`` follows.
     """
     text = require_text("text", text).strip()
     exact, age, form = id_time(text), _AGO.fullmatch(text), _FORM.fullmatch(text)
@@ -233,7 +233,7 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
             now = now or datetime.now(timezone.utc)
             return now - timedelta(seconds=int(age[1]) * SPANS[age[2][0].lower()]) if age[1] else now
         if form:
-            # What Python 3.10 reads of it.
+            # The form that Python 3.10 can parse.
             day, clock, second, part, zone = form.groups()
             plain = f"{clock or '00:00'}{second or ':00'}{(part or '.').ljust(7, '0')}"
             plain += "" if zone is None else "+00:00" if zone[0] not in "+-" else f"{zone[:3]}:{zone[-2:]}"
