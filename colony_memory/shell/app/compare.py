@@ -1,4 +1,4 @@
-"""Snapshots and folders compared: what a backup would do, what is not saved yet, two sides, the past of a file."""
+"""Comparisons of snapshots and folders: backup previews, unsaved changes, differences, the history of a file."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 
 class Unsaved(Value):
-    """How what was read differs from the latest snapshot; true where anything is not saved."""
+    """The differences between a capture and the latest snapshot; true if anything is not saved."""
 
-    latest: SnapshotInfo | None  # the latest snapshot, None where nothing can be restored
-    changes: SnapshotDiff  # from that to what was read, file by file
-    problem: str | None  # why the latest cannot be read, None where it can, or there is none
+    latest: SnapshotInfo | None  # the latest snapshot, None if nothing can be restored
+    changes: SnapshotDiff  # from that to the capture, file by file
+    problem: str | None  # why the latest cannot be read, None if it can, or if there is none
     capture: Capture
 
     def __bool__(self) -> bool:
@@ -60,7 +60,7 @@ class Unsaved(Value):
 
     @property
     def files_ahead(self) -> int:
-        """How many files have something that is not saved; 0 where that cannot be told."""
+        """The number of files with unsaved changes; 0 if unknown."""
         return len(self._lines())
 
     @property
@@ -69,36 +69,36 @@ class Unsaved(Value):
 
     @property
     def shares_nothing(self) -> bool:
-        """There is a latest snapshot, and not one file or line that was read is in it."""
+        """True if there is a latest snapshot with none of the capture's files and lines."""
         lines = self._lines().values()
         alone = self.latest is not None and bool(lines) and not self.changes.unchanged
-        return alone and all(whole == ahead for whole, ahead in lines)
+        return alone and all(total == ahead for total, ahead in lines)
 
     def _lines(self) -> dict[str, tuple[int, int]]:
-        """How many lines each file that came or changed has, and how many of them are not saved."""
+        """The number of lines in each new or changed file, and the number of unsaved ones among them."""
         if self.problem is not None:
             return {}
         view, files = view_files(self.capture.documents), split_documents(self.capture.documents)[0]
         found, changed = {}, self.changes.changed
         for name in (*self.changes.added, *changed):
             if not name.endswith("/"):
-                whole = number_of_lines(view[name]) if isinstance(files.get(name, ""), str) else 1
-                found[name] = whole, min(whole, changed[name].added) if name in changed else whole
+                total = number_of_lines(view[name]) if isinstance(files.get(name, ""), str) else 1
+                found[name] = total, min(total, changed[name].added) if name in changed else total
         return found
 
 
 class Preview(Value):
-    """The outcome of a backup before it is made; true where nothing would be left out, and it fits."""
+    """The forecast of a backup; true if nothing would be left out, and it fits."""
 
-    plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
-    unsaved: Unsaved  # what it would save that the latest does not have
+    plan: Plan  # the snapshot as it would be, if it fits, and the removals by a retention
+    unsaved: Unsaved  # the changes since the latest that it would save
 
     def __bool__(self) -> bool:
         return bool(self.plan) and not self.unsaved.capture.left_out
 
 
 def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Preview:
-    """Find out what saving this would do; errors as :meth:`ColonyMemory.backup`, but for a want of room."""
+    """Plan the save of a capture; errors as :meth:`ColonyMemory.backup`, except for a lack of room."""
     from colony_memory._engine.backup import plan_backup
 
     latest, problem = _read_latest(memory, options.label)
@@ -106,7 +106,7 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
     plan = memory._run(
         plan_backup,
         known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
-        incomplete=[str(each) for each in capture.left_out],
+        incomplete=[str(entry) for entry in capture.left_out],
         damaged=problem is not None,
         **options.of_snapshot,
     )
@@ -121,14 +121,14 @@ def find_unsaved(
     exclude: str | Iterable[str] = (),
     agent: str | None = None,
 ) -> Unsaved:
-    """Compare files, as a backup would read them, with the latest; one that was masked counts as it would be again."""
+    """Compare files, read as by a backup, with the latest; those masked in the latest are masked again first."""
     latest, problem = _read_latest(memory, label)
     options = BackupOptions(label=label, exclude=exclude, secrets="allow", agent=agent)
     return _compare(latest, problem, read_for(memory, listed_paths(paths), options), masking=True)
 
 
 def _read_latest(memory: ColonyMemory, label: str) -> tuple[Loaded | None, str | None]:
-    """The latest snapshot, and why it cannot be read; what the client's memory is based on stays what it was."""
+    """The latest snapshot, or why it cannot be read; leaves the basis of the client's memory alone."""
     from colony_memory._engine.restore import read
 
     require_synchronous(memory)
@@ -144,30 +144,32 @@ def _read_latest(memory: ColonyMemory, label: str) -> tuple[Loaded | None, str |
 
 def _compare(latest: Loaded | None, problem: str | None, capture: Capture, *, masking: bool = False) -> Unsaved:
     saved = latest.documents if latest else {}
-    instead: dict[str, str] = {}
+    masked: dict[str, str] = {}
     if masking and (names := masked_names(saved)):
-        # What was masked when it was saved is compared as it would be saved again.
+        # Files masked in the last save are compared as they would be saved again.
         before, after = view_files(saved), view_files(capture.documents)
-        differing = [name for name in names if name in after and after[name] != before.get(name)]
-        contents: dict[str, str | bytes] = {name: after[name] for name in differing}
+        changed = [name for name in names if name in after and after[name] != before.get(name)]
+        contents: dict[str, str | bytes] = {name: after[name] for name in changed}
         mask_contents(contents)
-        instead = {name: str(content) for name, content in contents.items()}
-    changes = compare_files(saved, capture.documents, instead=instead)
+        masked = {name: str(content) for name, content in contents.items()}
+    changes = compare_files(saved, capture.documents, instead=masked)
     return Unsaved(None if latest is None else latest.info, changes, problem, capture)
 
 
 class Side(Value):
     name: str  # the snapshot's id, or the folder
-    title: str  # the same in a sentence
-    documents: Mapping[str, str]  # those of the snapshot, or of one of the folder
-    left_out: tuple[LeftOut, ...] = ()  # what of a folder could not be read
+    title: str  # the same for use in a sentence
+    documents: Mapping[str, str]  # of the snapshot, or those that a save of the folder would have
+    left_out: tuple[LeftOut, ...] = ()  # files of a folder that could not be read
 
 
 def read_own_folder(memory: ColonyMemory, label: str) -> Side:
-    """The folder that this host saves under a label, as it would be saved now with the options of its last save."""
+    """The folder that this host saves under a label, read with the options of its last save."""
     vault = identify_vault(memory)
-    found = {paths for of, paths, basis in kept_of(vault) if of == label and basis}
-    folders: list[str | os.PathLike[str]] = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
+    sources = {paths for name, paths, basis in kept_of(vault) if name == label and basis}
+    folders: list[str | os.PathLike[str]] = [
+        paths[0] for paths in sources if len(paths) == 1 and Path(paths[0]).is_dir()
+    ]
     if len(folders) != 1:
         raise ColonyMemoryError(
             f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare"
@@ -177,7 +179,7 @@ def read_own_folder(memory: ColonyMemory, label: str) -> Side:
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
-    """The snapshot that the text names, or the folder: by a path, or by a name that no id begins like."""
+    """The snapshot or the folder named by a text: a folder by a path, or by a name that cannot begin an id."""
     if not may_name_a_snapshot(text) or (
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
@@ -195,15 +197,13 @@ def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side
 
 
 def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
-    """The differences as git and patch take them, with lines that both pass over for what no patch can make."""
+    """The differences as a patch for git and patch, with lines that both ignore for what a patch cannot express."""
     files = [git_files(side.documents) for side in (before, after)]
-    folders = [{*split_documents(side.documents)[1].empty_dirs} for side in (before, after)]
+    dirs = [{*split_documents(side.documents)[1].empty_dirs} for side in (before, after)]
     if only is not None:
-        files = [{name: file for name, file in each.items() if name == only} for each in files]
-        folders = [each & {only} for each in folders]
-    missing = [
-        (name, side) for side, here, there in zip("ab", folders, folders[::-1], strict=True) for name in here - there
-    ]
+        files = [{name: file for name, file in tree.items() if name == only} for tree in files]
+        dirs = [names & {only} for names in dirs]
+    missing = [(name, side) for side, own, other in zip("ab", dirs, dirs[::-1], strict=True) for name in own - other]
     lines = [f"Only in {side}: {quoted(f'{name}/')}\n" for name, side in sorted(missing)]
     return patch(*files) + "".join(lines)
 
@@ -212,13 +212,13 @@ class FileHistory(Value):
     """The history of one file."""
 
     name: str
-    changes: tuple[Change, ...]  # its changes, newest first
-    read: int  # how many snapshots were looked at
-    passed_over: Mapping[str, str] = field(default_factory=dict)  # why each snapshot that could not be read
+    changes: tuple[Change, ...]  # newest first
+    read: int  # number of snapshots that were read
+    passed_over: Mapping[str, str] = field(default_factory=dict)  # reasons for skipping unreadable snapshots, by id
 
 
 def file_history(memory: ColonyMemory, name: str, *, label: str = "default", patch: bool = False) -> FileHistory:
-    """The history of one file of a folder, text or not, from snapshot to snapshot; of a link, that of its target."""
+    """The history of one file of a folder, text or not, across snapshots; for a link, of its target."""
     from colony_memory._engine.history import histories
 
     require_synchronous(memory)
@@ -227,8 +227,8 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
     def view(documents: Mapping[str, str]) -> dict[str, File]:
         files = _files(documents)
         if not names:
-            names.extend(files)  # of the newest
-        files |= {each: File(documents[each]) for each in METADATA_NAMES if each in documents}
+            names.extend(files)  # of the newest snapshot
+        files |= {key: File(documents[key]) for key in METADATA_NAMES if key in documents}
         return files
 
     found = memory._run(histories, name, label=label, patch=patch, view=view)
@@ -257,7 +257,7 @@ _files = partial(git_files, modes=False)
 def search_files(
     memory: ColonyMemory, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
 ) -> SearchReport:
-    """As :meth:`ColonyMemory.search`, of every file; what is no text is looked at as a whole."""
+    """As :meth:`ColonyMemory.search`, in all files; one that is not text is matched as a whole."""
     from colony_memory._engine.history import search
 
     require_synchronous(memory)
