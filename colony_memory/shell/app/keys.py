@@ -95,7 +95,7 @@ def _is_recipient(name: str) -> bool:
 
 
 def _split(given: Iterable[str]) -> Iterator[str]:
-    """The single recipients. An SSH key is two words, and a third for its owner only if they are quoted together."""
+    """One recipient at a time. An SSH key is two words, and a third for its owner only if they are quoted together."""
     words = list[str]()
     for text in given:
         is_key = text.strip().startswith("ssh-") and len(text.split()) > 1

@@ -66,7 +66,7 @@ def completed(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
 
 
 def number_left_out(info: SnapshotInfo) -> str:
-    """That number as a word: ``something`` for a sealed snapshot, whose number is unknown."""
+    """The number as a word: ``something`` for a sealed snapshot, which does not tell it."""
     return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
 
 
@@ -119,7 +119,7 @@ def names_a_snapshot(text: str) -> bool:
 def resolve(infos: Sequence[SnapshotInfo], text: str, *, label: str, latest: str | None = None) -> SnapshotInfo:
     counted = _LATEST.fullmatch(text)
     if counted:
-        # Refused snapshots are not counted: a restore returns them only if there is no other.
+        # Refused snapshots are not counted: a restore returns one by default only if there is no other.
         back, refused = int(counted[1] or 0), refused_only(infos)
         ordered = newest_first([info for info in infos if info.snapshot_id not in refused] or infos)
         index = next((i for i, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back

@@ -294,7 +294,7 @@ def assess(
     confirmed: Mapping[str | None, datetime] | None = None,
     unmerged: Iterable[Problem] = (),
 ) -> Protection:
-    """Judge one label, without effects; ``confirmed``: when a snapshot was last found to match the memory, by its id."""
+    """Judge one label, without effects; ``confirmed`` has the times at which a snapshot last matched the memory."""
     newest, age = label.newest if read is None else read.good, None
     if newest is not None:
         seen, made = (confirmed or {}).get(newest.snapshot_id), created(newest)

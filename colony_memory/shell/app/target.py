@@ -187,7 +187,7 @@ class Target:
         base = merge_base(infos, unmerged, own, theirs)
         ours = self.present() if present is None else present
         merged = merge({} if base is None else self.base_documents(base), ours, documents, theirs_name=theirs).documents
-        # Times of either side would be wrong for merged text.
+        # Merged files take the times of neither side.
         described = replace(split_documents(merged)[1], times={}, left_out={}, unread=frozenset())
         return {name: text for name, text in merged.items() if name not in METADATA_NAMES} | describe(described)
 

@@ -388,7 +388,7 @@ def write(stream: TextIO | None, text: str | bytes) -> None:
 
 @contextlib.contextmanager
 def signals_raise(*, first_only: bool = False) -> Iterator[None]:
-    """Let SIGTERM raise :class:`Terminated`, unless it already has a handler.
+    """Let SIGTERM raise :class:`Terminated`, unless its default action was replaced before.
 
     With ``first_only`` SIGINT and SIGTERM raise even so, unless ignored as after nohup, and later ones are ignored: the
     clean-up after the first takes only a moment. Outside the main thread nothing is changed.
