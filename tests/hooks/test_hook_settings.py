@@ -41,7 +41,7 @@ def with_hooks(text, host, folder=FOLDER):
 
 
 def own_folder(command):
-    return install._saves(install._own_words(command))[0]
+    return install._target(install._own_words(command))[0]
 
 
 def own(text):

@@ -102,7 +102,7 @@ class Filled(Value):
         return f"{', '.join(self.names)}: {refusal}from snapshot {self.snapshot_id} of {self.made}"
 
 
-def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tuple[dict[str, str], tuple[Filled, ...]]:
+def supplement(target: Target, loaded: Loaded, documents: dict[str, str]) -> tuple[dict[str, str], tuple[Filled, ...]]:
     """The documents of a snapshot, filled in from older ones, and the sets concerned. The folder's own files of a set
     stay if they are not saved anywhere or are open in a program.
     """
@@ -110,7 +110,7 @@ def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tu
         return documents, ()
     missing, filled = _sets_of(described_by(documents)), []
     infos = target.look(everything=True).summaries if missing else ()
-    refused, last = refused_only(infos), id_order(found.info.snapshot_id)
+    refused, last = refused_only(infos), id_order(loaded.info.snapshot_id)
     older = [info for info in infos if id_order(info.snapshot_id) < last and info.snapshot_id not in refused]
     older.sort(key=lambda info: id_order(info.snapshot_id), reverse=True)
     for info in islice((info for info in older if any(_may_have(info, names) for names in missing)), _MOST):
@@ -124,7 +124,7 @@ def take_lacking(target: Target, found: Loaded, documents: dict[str, str]) -> tu
                 is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
                 # A set never mixes two snapshots.
                 why = "" if is_text or not _has_any(documents, names) else "the snapshot has another part of it"
-                why = why or _why_left(target, found, part, names)
+                why = why or _why_left(target, loaded, part, names)
                 filled.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
                 documents = documents if why else _with_part(documents, part, names)
         if not missing:
@@ -197,7 +197,7 @@ def _has_any(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
     return any(_is_part(name, names) for name in names_in(documents))
 
 
-def _why_left(target: Target, found: Loaded, part: dict[str, str], names: tuple[str, ...]) -> str:
+def _why_left(target: Target, loaded: Loaded, part: dict[str, str], names: tuple[str, ...]) -> str:
     """The reason to leave the folder's own files of a set in place; empty if they may be replaced."""
     from colony_memory.capture._plan import make_plan  # not needed just to look into a snapshot
 
@@ -209,7 +209,7 @@ def _why_left(target: Target, found: Loaded, part: dict[str, str], names: tuple[
             return "another is here"
         if plan.in_use:
             return f"open in {next(iter(plan.in_use.values()))}"
-        if plan.unsaved(replace(target.question(found), restored=(contents, metadata))):
+        if plan.unsaved(replace(target.question(loaded), restored=(contents, metadata))):
             return "what is here is saved nowhere"
     except (ColonyMemoryError, ValueError) as error:
         return message_of(error)

@@ -139,7 +139,7 @@ def check_protection(
         kept = [(wanted, tuple(real), peek_index(paths, vault=vault, label=wanted).read())]
     found = memory.inspect()
     labels = tuple(entry.label for entry in found.labels)
-    found = replace(found, labels=tuple(entry for entry in found.labels if _is_asked_for(entry, wanted)))
+    found = replace(found, labels=tuple(entry for entry in found.labels if _is_wanted(entry, wanted)))
     runs = {} if url is None else _runs_of(url, [wanted] if wanted else [entry.label for entry in found.labels])
     # A later failed run does not undo what an earlier one has found.
     confirmed = {run.snapshot_id: run.when for log in runs.values() if (run := log.last_success) is not None}
@@ -153,7 +153,7 @@ def check_protection(
         verdicts[entry.label] = assess(
             found, entry, now=now, max_age=max_age, read=read, confirmed=confirmed, unmerged=unmerged
         )
-    verdict = min(verdicts.values(), key=_how_bad, default=Protection("not protected", empty=True))
+    verdict = min(verdicts.values(), key=_severity, default=Protection("not protected", empty=True))
     if wanted is not None and wanted not in verdicts:
         verdict = replace(verdict, label=wanted)
     unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude, agent=agent) if paths else None
@@ -214,7 +214,7 @@ def _unmerged_of(
     return [*conflict, *lost]
 
 
-def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
+def _is_wanted(label: LabelMap, wanted: str | None) -> bool:
     if wanted is not None:
         return label.label == wanted
     # A copy made before a restore is no backup of anything, and an empty label was emptied on purpose.
@@ -310,8 +310,8 @@ def assess(
     read, was_read = read or Newest(), read is not None
     # Problems that put the memory at risk come first.
     name, unread = label.label, read.unread
-    usual: Mending = "replace" if read.good else "backup"
-    damage = [Problem(why, "judge" if key in unread else usual, name, key) for key, why in read.damaged.items()]
+    remedy: Mending = "replace" if read.good else "backup"
+    damage = [Problem(why, "judge" if key in unread else remedy, name, key) for key, why in read.damaged.items()]
     problems = tuple(sorted((*damage, *unmerged, *_problems(found, label, newest)), key=is_past))
     state: State = "protected" if was_read and not read.closed else "saved"
     state = "not protected" if stale else state if all(map(is_past, problems)) else "at risk"
@@ -320,7 +320,7 @@ def assess(
     return Protection(state, name, newest, age, stale, problems, damaged, read.closed, empty, theirs)
 
 
-def _how_bad(verdict: Protection) -> tuple[int, bool, timedelta]:
+def _severity(verdict: Protection) -> tuple[int, bool, timedelta]:
     return _WORST_FIRST.index(verdict.state), verdict.age is not None, -(verdict.age or timedelta(0))
 
 

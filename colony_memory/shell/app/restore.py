@@ -20,7 +20,7 @@ from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import disprove
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, message_of
-from colony_memory.shell.app.content import narrow, reshape, take_lacking
+from colony_memory.shell.app.content import narrow, reshape, supplement
 from colony_memory.shell.app.open import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.pick import BEFORE_RESTORE, find_at, find_id
@@ -159,34 +159,34 @@ def restore_folder(
     with Target(memory, directory, label=label, dry_run=dry_run, host=host) as target:
         salvaged, snapshot_id = None, _id_of(memory, snapshot, label=label)
         if salvage:  # instead of a fallback
-            found, salvaged = target.salvage(snapshot_id)
+            loaded, salvaged = target.salvage(snapshot_id)
         else:
-            found = target.read(snapshot_id, fallback=fallback)
-        source = found.documents if salvaged is None else salvaged.documents
-        documents, filled = wanted_documents(target, found, source, fill=fill, globs=globs)
-        basis = None if globs else target.based_on(found)
+            loaded = target.read(snapshot_id, fallback=fallback)
+        source = loaded.documents if salvaged is None else salvaged.documents
+        documents, filled = wanted_documents(target, loaded, source, fill=fill, globs=globs)
+        basis = None if globs else target.based_on(loaded)
         if merge:
-            documents = target.merge(found, documents)
+            documents = target.merge(loaded, documents)
             # The folder then has all of the latest; another snapshot is only noted for the next save.
-            basis = basis if found.is_latest else with_merged(target.basis, found.info.snapshot_id)
+            basis = basis if loaded.is_latest else with_merged(target.basis, loaded.info.snapshot_id)
         deleted = delete or (() if globs else target.displaced)
-        writing = Writing(target, found, documents, delete=deleted, force=force, on_progress=on_progress)
+        writing = Writing(target, loaded, documents, delete=deleted, force=force, on_progress=on_progress)
         if globs:
             filled = tuple(entry for entry in filled if entry.is_of(documents))
         if dry_run:
-            return RestoredFolder(found.info, writing.plan(saving=snapshot_first), filled=filled, salvaged=salvaged)
+            return RestoredFolder(loaded.info, writing.plan(saving=snapshot_first), filled=filled, salvaged=salvaged)
         before = writing.save_first(exclude, allow_secrets) if snapshot_first else None
         written = writing.write(basis)
-    return RestoredFolder(found.info, written, before, filled, salvaged)
+    return RestoredFolder(loaded.info, written, before, filled, salvaged)
 
 
 def wanted_documents(
-    target: Target, found: Loaded, documents: dict[str, str], *, fill: bool, globs: tuple[str, ...] = ()
+    target: Target, loaded: Loaded, documents: dict[str, str], *, fill: bool, globs: tuple[str, ...] = ()
 ) -> tuple[dict[str, str], tuple[Filled, ...]]:
     """The documents to write, with missing sets filled in from other snapshots, and the sets concerned."""
     filled: tuple[Filled, ...] = ()
     if fill:
-        documents, filled = take_lacking(target, found, documents)
+        documents, filled = supplement(target, loaded, documents)
     documents = narrow(documents, globs) if globs else documents
     return (documents if target.host is None else target.host.memory_of(documents)), filled
 
@@ -195,7 +195,7 @@ class Writing:
     def __init__(
         self,
         target: Target,
-        found: Loaded,
+        loaded: Loaded,
         documents: dict[str, str],
         *,
         delete: bool | Collection[str] = False,
@@ -203,7 +203,7 @@ class Writing:
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
         self._target = target
-        self._question = target.question(found)
+        self._question = target.question(loaded)
         documents = _without_linked(target, documents)
         self._place = partial(place_documents, documents, target.directory, force=force, delete=delete)
         self._on_progress = on_progress
@@ -223,12 +223,12 @@ class Writing:
             raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
         if is_empty(target.directory):
             return None
-        memory, own = target.memory, target.label.removesuffix(BEFORE_RESTORE) + BEFORE_RESTORE
-        usual = BackupOptions.of_known(target.usual, label=own, on_conflict="continue")
+        memory, label = target.memory, target.label.removesuffix(BEFORE_RESTORE) + BEFORE_RESTORE
+        usual = BackupOptions.of_known(target.usual, label=label, on_conflict="continue")
         globs = (*usual.exclude, *several("exclude", exclude))
         allowed = (*usual.allow_secrets, *several("allow_secrets", allow_secrets))
         # Safety copies form a line of their own: each is based on the one before.
-        home, latest = memory._session.home(own), memory.latest(label=own)
+        home, latest = memory._session.home(label), memory.latest(label=label)
         home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
         options = replace(usual, exclude=globs, allow_secrets=allowed)
         with FolderSave(memory, target.directory, options, noted=False) as saving:
@@ -241,7 +241,7 @@ class Writing:
                 return None
             _require_saved(capture, plan.unsaved)
             before = saving.save(capture)
-        _retire(memory, own)
+        _retire(memory, label)
         saved = Holding(before.info.snapshot_id, lambda: before.capture.documents, fresh=True)
         self._question = replace(self._question, others=(saved, *self._question.others))
         return before

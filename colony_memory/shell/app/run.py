@@ -103,11 +103,11 @@ class _Start(Record):
         if basis and not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
             note = f"what it is based on was deleted, and the latest {latest} is older"
             return Begun(latest=latest, told=(note,))
-        found = target.read(None, fallback=self.fallback)
+        loaded = target.read(None, fallback=self.fallback)
         present = target.present() if Path(target.directory).is_dir() else {}
-        damaged = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
+        damaged = () if loaded.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
         known = basis and not basis.not_held
-        begun = self._with_basis(found, basis, present) if known else self._without_basis(found, present)
+        begun = self._with_basis(loaded, basis, present) if known else self._without_basis(loaded, present)
         return replace(begun, latest=latest, told=(*damaged, *begun.told))
 
     def _first(self) -> Begun:
@@ -122,44 +122,44 @@ class _Start(Record):
             return Begun(missing=error.message)
         raise VaultError(f"label {self.target.label!r} changes too fast to be read, try again")
 
-    def _with_basis(self, found: Loaded, basis: Basis, present: dict[str, str]) -> Begun:
-        target, theirs = self.target, found.info.snapshot_id
+    def _with_basis(self, loaded: Loaded, basis: Basis, present: dict[str, str]) -> Begun:
+        target, theirs = self.target, loaded.info.snapshot_id
         state = target.look(everything=True)
         infos, unmerged = state.summaries, state.unmerged
         own = str(basis.snapshot_id)
         if theirs in basis.own or (theirs != state.follow and descends(infos, unmerged, own, theirs)):
             return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
         before = target.based(own)
-        documents = self._documents(found)
+        documents = self._documents(loaded)
         if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
             gone = names_in(before) - names_in(documents)
-            return self._write(found, documents, delete=gone)
-        merged = target.merge(found, documents, present=present)
+            return self._write(loaded, documents, delete=gone)
+        merged = target.merge(loaded, documents, present=present)
         if same_files(merged, present):
-            return self._adopt(found)
-        return self._write(found, merged, notes=(f"{target.directory} and snapshot {theirs} are merged",))
+            return self._adopt(loaded)
+        return self._write(loaded, merged, notes=(f"{target.directory} and snapshot {theirs} are merged",))
 
-    def _without_basis(self, found: Loaded, present: dict[str, str]) -> Begun:
-        documents = self._documents(found)
+    def _without_basis(self, loaded: Loaded, present: dict[str, str]) -> Begun:
+        documents = self._documents(loaded)
         if has_all_lines(documents, present):
-            return self._write(found, documents)
+            return self._write(loaded, documents)
         if has_all_lines(present, documents):
-            return self._adopt(found, note=f"{self.target.directory} has all that is saved, and more: it stays")
-        return self._write(found, documents, first=True)
+            return self._adopt(loaded, note=f"{self.target.directory} has all that is saved, and more: it stays")
+        return self._write(loaded, documents, first=True)
 
-    def _documents(self, found: Loaded) -> dict[str, str]:
-        documents, self.filled = wanted_documents(self.target, found, found.documents, fill=self.fill)
+    def _documents(self, loaded: Loaded) -> dict[str, str]:
+        documents, self.filled = wanted_documents(self.target, loaded, loaded.documents, fill=self.fill)
         return documents
 
-    def _adopt(self, found: Loaded, note: str | None = None) -> Begun:
+    def _adopt(self, loaded: Loaded, note: str | None = None) -> Begun:
         """Leave the folder as it is, and make the latest its basis."""
         if not self.dry_run:
-            self.target.keep(self.target.based_on(found))
+            self.target.keep(self.target.based_on(loaded))
         return Begun(told=(note,) if note else ())
 
     def _write(
         self,
-        found: Loaded,
+        loaded: Loaded,
         documents: dict[str, str],
         *,
         delete: frozenset[str] = frozenset(),
@@ -171,20 +171,20 @@ class _Start(Record):
         notes = (*notes, *(str(entry) for entry in filled))
         before: Saved | None = None
         try:
-            writing = Writing(target, found, documents, delete=delete | target.displaced, on_progress=self.on_progress)
+            writing = Writing(target, loaded, documents, delete=delete | target.displaced, on_progress=self.on_progress)
             for _ in range(_TRIES):
                 plan = writing.plan(saving=self.dry_run)
                 if self.dry_run:
-                    return Begun(RestoredFolder(found.info, plan, filled=filled), told=notes)
+                    return Begun(RestoredFolder(loaded.info, plan, filled=filled), told=notes)
                 if plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
                     before = writing.save_first(plan=plan) or before
                 try:
-                    written = writing.write(target.based_on(found))
+                    written = writing.write(target.based_on(loaded))
                 except (Unsaved, FolderChanged):
                     continue  # the folder was written to between the check and the write
                 if before is not None:
                     notes += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
-                return Begun(RestoredFolder(found.info, written, before, filled), told=notes)
+                return Begun(RestoredFolder(loaded.info, written, before, filled), told=notes)
             raise ColonyMemoryError(f"{target.directory} is written to all the time")
         except (ColonyMemoryError, ValueError) as error:
             return Begun(told=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))

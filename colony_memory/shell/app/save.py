@@ -264,15 +264,15 @@ class FolderSave:
         paths, patience = self._paths, self._patience
         opened = open_index(paths, vault=vault, label=label, patience=patience, unattended=self._unattended)
         self.index = self._stack.enter_context(opened)
-        by_value = session.home(label)
+        client_home = session.home(label)
         if self.index.problem is not None:
-            self._memory = with_home(self._memory, label, by_value)
+            self._memory = with_home(self._memory, label, client_home)
             # Without an index too, each folder is a writer of its own.
             origin = origin_of(label, *sorted(str(real_path(path)) for path in self._paths))
             self._memory._session.origins = {label: origin}
             return
-        if by_value.read() and not self.index.read():
-            self.index.write(by_value.read())  # from what this very client restored or saved by value
+        if client_home.read() and not self.index.read():
+            self.index.write(client_home.read())  # from what this very client restored or saved by value
         self._memory = with_home(self._memory, label, self.index)
         if self.index.proven is not None and not self._anew:
             snapshot_id, when = self.index.proven

@@ -118,35 +118,35 @@ class Target:
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Loaded:
         """A snapshot (by default the latest), with the folder's basis after a restore of all of it."""
-        found = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
-        return self._of_home(found)
+        loaded = self.memory._run(restore, label=self.label, snapshot_id=snapshot, fallback=fallback)
+        return self._of_home(loaded)
 
     def salvage(self, snapshot: str | None) -> tuple[Loaded, Salvaged]:
         """The snapshot that most of a salvage is from, as :meth:`read` returns it, and what was salvaged."""
         from colony_memory._engine.salvage import salvage
 
-        found, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
+        loaded, salvaged = self.memory._run(salvage, label=self.label, snapshot_id=snapshot)
         if not salvaged:
             self.index.disprove()
-        return self._of_home(found), salvaged
+        return self._of_home(loaded), salvaged
 
-    def _of_home(self, found: Loaded) -> Loaded:
+    def _of_home(self, loaded: Loaded) -> Loaded:
         if self.label == self._home_label:
-            return found
-        older = replace(found, info=replace(found.info, label=self._home_label), state=None)
-        return replace(found, basis=self.memory._run(with_basis, older, whole=False).basis)
+            return loaded
+        older = replace(loaded, info=replace(loaded.info, label=self._home_label), state=None)
+        return replace(loaded, basis=self.memory._run(with_basis, older, whole=False).basis)
 
     def look(self, *, label: str | None = None, everything: bool = False) -> State:
         return self.memory._run(look, label or self.label, lenient=True, newer=False, everything=everything)
 
-    def based_on(self, found: Loaded) -> Basis:
+    def based_on(self, loaded: Loaded) -> Basis:
         """The folder's basis after a restore of all of a snapshot that :meth:`read` returned."""
-        basis = found.basis or self.basis
-        self._attributes = "" if self.host is not None else found.documents.get(ATTRIBUTES_NAME, "")
+        basis = loaded.basis or self.basis
+        self._attributes = "" if self.host is not None else loaded.documents.get(ATTRIBUTES_NAME, "")
         basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
-        if basis.tree or basis.snapshot_id != found.info.snapshot_id or basis.reverted:
+        if basis.tree or basis.snapshot_id != loaded.info.snapshot_id or basis.reverted:
             return basis
-        return replace(basis, tree=tree_of(found.documents))
+        return replace(basis, tree=tree_of(loaded.documents))
 
     def keep(self, basis: Basis) -> None:
         if self.index.problem is None:
@@ -172,17 +172,17 @@ class Target:
 
     def base_documents(self, snapshot_id: str) -> dict[str, str]:
         """A snapshot's documents as in this folder, with the sets filled in here; empty if it is damaged or gone."""
-        found, basis = self._documents(snapshot_id), self.basis
-        if not found or snapshot_id != basis.snapshot_id:
-            return found
-        return filled_from(found, map(self._documents, basis.filled))
+        documents, basis = self._documents(snapshot_id), self.basis
+        if not documents or snapshot_id != basis.snapshot_id:
+            return documents
+        return filled_from(documents, map(self._documents, basis.filled))
 
     def merge(
-        self, found: Loaded, documents: dict[str, str], *, present: dict[str, str] | None = None
+        self, loaded: Loaded, documents: dict[str, str], *, present: dict[str, str] | None = None
     ) -> dict[str, str]:
         state = self.look(everything=True)
         infos, unmerged = state.summaries, state.unmerged
-        basis, theirs = self.basis, found.info.snapshot_id
+        basis, theirs = self.basis, loaded.info.snapshot_id
         own = () if basis.not_held else sorted({*basis.own, *basis.refused})
         base = merge_base(infos, unmerged, own, theirs)
         ours = self.present() if present is None else present
@@ -198,17 +198,17 @@ class Target:
         except NothingToSave:
             return {}
 
-    def question(self, found: Loaded) -> Question:
+    def question(self, loaded: Loaded) -> Question:
         """The question to settle before a restore of this snapshot removes or replaces anything in the folder."""
         if self._question is not None:
             return self._question
-        basis, target = self.basis, found.info.snapshot_id
-        self._known[target] = found.documents
+        basis, target = self.basis, loaded.info.snapshot_id
+        self._known[target] = loaded.documents
 
         def holding(snapshot_id: str, proven: frozenset[str] = frozenset()) -> Holding:
             return Holding(snapshot_id, partial(self._documents, snapshot_id), proven)
 
-        latest = None if found.state is None else found.state.follow
+        latest = None if loaded.state is None else loaded.state.follow
         based_on = None if basis.not_held else basis.snapshot_id
         others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
         ids = [key for key in dict.fromkeys(others) if key and key not in (based_on, target)]
@@ -233,13 +233,13 @@ class Target:
         """The documents of a snapshot of this memory; empty if it is damaged or gone."""
         for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
             try:
-                found = self.memory._run(read, label=label, snapshot_id=snapshot_id)
+                loaded = self.memory._run(read, label=label, snapshot_id=snapshot_id)
             except SnapshotNotFound:
                 continue
             except (ValueError, DecryptionError):  # damaged, untrusted or sealed: as good as gone
                 return {}
             self._labels[snapshot_id] = label
-            return found.documents
+            return loaded.documents
         return {}
 
     def _proven(self, snapshot_id: str) -> frozenset[str]:

@@ -155,18 +155,18 @@ def stand_of(
         else:
             sentences.append(f"The folder is empty although {_named(latest)} is saved. It comes back with: {way_back}")
     else:
-        found = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
-        counts = {name: len(getattr(found.changes, name)) for name in ("added", "removed", "changed")}
+        unsaved = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
+        counts = {name: len(getattr(unsaved.changes, name)) for name in ("added", "removed", "changed")}
         changes = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        if found.problem is not None:
+        if unsaved.problem is not None:
             sentences += ["The latest snapshot of it cannot be read.", _WHEN]
-        elif found.latest is None:
+        elif unsaved.latest is None:
             sentences += ["Nothing is saved of it yet.", _WHEN]
-        elif found:
-            sentences += [f"Since {_named(found.latest)}, files in it were {changes}.", _WHEN]
+        elif unsaved:
+            sentences += [f"Since {_named(unsaved.latest)}, files in it were {changes}.", _WHEN]
         else:
-            exception = ", but for what cannot be saved of it" if found.capture.left_out else ""
-            sentences.append(f"It is as it was saved, in {_named(found.latest)}{exception}.")
+            exception = ", but for what cannot be saved of it" if unsaved.capture.left_out else ""
+            sentences.append(f"It is as it was saved, in {_named(unsaved.latest)}{exception}.")
     if log is not None and log.failed_since:
         sentences.append(f"The last {log.failed_since} attempts to save it on this host have failed.")
     return " ".join(sentences)

@@ -74,13 +74,13 @@ def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str
     The last of the words is the folder; ``seconds`` is the command's time limit. Refuses another folder under the same
     label.
     """
-    settings, saves = _read(text), _saves(words)
-    for hook in map(_saves, map(_own_words, _commands(settings))):
-        if hook[0] not in (None, saves[0]) and hook[1:] == saves[1:]:
+    settings, target = _read(text), _target(words)
+    for hook in map(_target, map(_own_words, _commands(settings))):
+        if hook[0] not in (None, target[0]) and hook[1:] == target[1:]:
             # The two would take turns at being the latest, and a restore would return either.
-            raise ValueError(f"{hook[0]!r} is saved under label {saves[2]} there already: give another label")
+            raise ValueError(f"{hook[0]!r} is saved under label {target[2]} there already: give another label")
     entry = {"type": "command", "command": shlex.join(words), "timeout": seconds * host.second}
-    edited = _without(settings, lambda command: _saves(_own_words(command)) == saves)
+    edited = _without(settings, lambda command: _target(_own_words(command)) == target)
     hooks = edited["hooks"] = dict(edited.get("hooks", {}))
     for event in (*host.tells, *host.saves):
         hooks[event] = [*hooks.get(event, []), {"hooks": [entry]}]
@@ -91,7 +91,7 @@ def without_hooks(text: str, folder: str | None = None) -> str:
     """The settings without the hooks of this package, for one folder or all, and without entries that become empty."""
     settings = _read(text)
     edited = _without(
-        settings, lambda command: (own := _saves(_own_words(command))[0]) is not None and folder in (None, own)
+        settings, lambda command: (own := _target(_own_words(command))[0]) is not None and folder in (None, own)
     )
     return _written(edited, settings, text)
 
@@ -101,7 +101,7 @@ def commands_built_on(text: str) -> list[str]:
     return [*dict.fromkeys(filter(built_on, _commands(_read(text))))]
 
 
-def _saves(words: Sequence[str]) -> tuple[str | None, ...]:
+def _target(words: Sequence[str]) -> tuple[str | None, ...]:
     """The folder, vault and label of a hook; another command for the same takes its place."""
     named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
     return words[-1] if words else None, named.get("--vault"), named.get("--label")
