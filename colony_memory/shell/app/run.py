@@ -129,7 +129,7 @@ class _Start(Record):
         own = str(basis.snapshot_id)
         if theirs in basis.own or (theirs != state.follow and descends(infos, unmerged, own, theirs)):
             return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
-        before = target.based(own)
+        before = target.base_documents(own)
         documents = self._documents(loaded)
         if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
             gone = names_in(before) - names_in(documents)
