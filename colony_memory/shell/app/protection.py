@@ -72,8 +72,8 @@ class Newest(Value):
 
     good: SnapshotInfo | None = None  # the newest intact snapshot, None if there is none
     damaged: Mapping[str, str] = field(default_factory=dict)  # newer snapshots, each with what is wrong with it
-    closed: bool = False  # the text of good was not checked: it is encrypted
-    unread: Collection[str] = ()  # ids in damaged of snapshots that may be good, but that this host cannot read
+    closed: bool = False  # the text of ``good`` was not checked: it is encrypted
+    unread: Collection[str] = ()  # ids in ``damaged`` of snapshots that may be good, but cannot be read on this host
 
 
 class Protection(Value):

@@ -101,7 +101,7 @@ def restore_folder(
     host: Host | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoredFolder:
-    """Write a snapshot's files into a folder, all or none; files not saved anywhere are only replaced on request.
+    """Write a snapshot's files into a folder, all or none, and never over unsaved files unless asked to.
 
     A file is replaced, or with ``delete`` removed, only if its text is saved: in this snapshot (or at least every line
     of it that changed since the folder's basis), in the folder's basis, in the snapshot restored last, in the latest,
