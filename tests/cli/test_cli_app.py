@@ -102,5 +102,5 @@ def test_plain_arguments_are_what_click_takes_them_for(verb, monkeypatch):
         plain += 1
         with program.verb_of(verb).make_context(verb, list(argv), obj=None) as context:
             theirs = program.verb_of(verb).invoke(context)
-        assert (call.params, call.given) == (theirs.params, theirs.given), argv
+        assert (call.params, call.sources) == (theirs.params, theirs.sources), argv
     assert plain > 5

@@ -247,8 +247,8 @@ GROUPS = {"common": CommonOptions, "rules": RetentionOptions, "saving": SavingOp
 
 def run_of(verb: str) -> Callable[..., int | None]:
     """The function that runs a verb; its docstring is the help, with the examples at its end."""
-    found: Any = import_module(f"colony_memory.shell.cli.verbs.{_MODULES.get(verb, verb)}")
-    return found.__dict__[f"run_{verb}"]  # type: ignore[no-any-return]
+    module: Any = import_module(f"colony_memory.shell.cli.verbs.{_MODULES.get(verb, verb)}")
+    return module.__dict__[f"run_{verb}"]  # type: ignore[no-any-return]
 
 
 def arguments_of(verb: str) -> str:
@@ -282,7 +282,7 @@ class Parameter(Value):
         return str(self.metavar).split("|")
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The least number that it takes."""
         return int(self.name == "keep" and self.group == "saving")
 
@@ -291,21 +291,21 @@ def parameters_of(verb: str) -> list[Parameter]:
     """The parameters of a verb: what its function takes by position are arguments, all else are options."""
     run, arguments = run_of(verb), arguments_of(verb)
     code, words = run.__code__, arguments.split()
-    places = code.co_varnames[: code.co_argcount]
-    defaults = dict(zip(reversed(places), reversed(run.__defaults__ or ()), strict=False)) | (run.__kwdefaults__ or {})
-    if len(places) != len(words) or arguments.endswith("..."):
+    names = code.co_varnames[: code.co_argcount]
+    defaults = dict(zip(reversed(names), reversed(run.__defaults__ or ()), strict=False)) | (run.__kwdefaults__ or {})
+    if len(names) != len(words) or arguments.endswith("..."):
         words = [arguments if arguments.endswith("...") else f"{arguments}..."]
-    pairs = zip(places, words, strict=True)
-    found = [Parameter(name, (), word, "", defaults.get(name, NEEDED)) for name, word in pairs]
-    for name in code.co_varnames[len(places) : len(places) + code.co_kwonlyargcount]:
-        kind = GROUPS.get(name)
-        if kind is None:
-            found.append(option_of(verb, name, defaults.get(name, NEEDED)))
+    pairs = zip(names, words, strict=True)
+    parameters = [Parameter(name, (), word, "", defaults.get(name, NEEDED)) for name, word in pairs]
+    for name in code.co_varnames[len(names) : len(names) + code.co_kwonlyargcount]:
+        group = GROUPS.get(name)
+        if group is None:
+            parameters.append(option_of(verb, name, defaults.get(name, NEEDED)))
         else:
             left_out = ("note", "tag") if name == "saving" and verb not in ("backup", "watch") else ()
-            of_group = (each for each in names_of(kind) if each not in left_out)
-            found += [option_of(verb, each, getattr(kind, each), name) for each in of_group]
-    return found
+            fields = (field for field in names_of(group) if field not in left_out)
+            parameters += [option_of(verb, field, getattr(group, field), name) for field in fields]
+    return parameters
 
 
 def option_of(verb: str, name: str, default: Any, group: str | None = None) -> Parameter:
@@ -317,13 +317,13 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
     return Parameter(name, flags, None if len(flags) == len(words) else words[-1], text, default, group, variable)
 
 
-def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
+def split_positional(words: Sequence[str], last: str) -> tuple[str | None, str]:
     """The ID, or None, and the argument that comes last."""
-    if len(given) > 2:
-        raise ValueError(f"give an ID and a {last}, or a {last} alone: {given[2]!r} is too much")
-    if len(given) == 1 and names_a_snapshot(given[0]) and not Path(given[0]).exists():
+    if len(words) > 2:
+        raise ValueError(f"give an ID and a {last}, or a {last} alone: {words[2]!r} is too much")
+    if len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists():
         raise ValueError(
-            f"{given[0]!r} names a snapshot, and the {last} is missing"
-            + ("; a folder is ./" + given[0] if last == "DIR" else "")
+            f"{words[0]!r} names a snapshot, and the {last} is missing"
+            + ("; a folder is ./" + words[0] if last == "DIR" else "")
         )
-    return (given[0] if len(given) == 2 else None), given[-1]
+    return (words[0] if len(words) == 2 else None), words[-1]

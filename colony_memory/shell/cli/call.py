@@ -33,30 +33,30 @@ if TYPE_CHECKING:
 
 
 class Call:
-    def __init__(self, verb: str, params: dict[str, Any], given: Mapping[str, str]) -> None:
+    def __init__(self, verb: str, params: dict[str, Any], sources: Mapping[str, str]) -> None:
         self.verb, self.parameters, self.params = verb, app.parameters_of(verb), params
-        self.given = given  # by parameter the option or variable that gave it, or for an argument its name
+        self.sources = sources  # by parameter the option or variable that gave it, or for an argument its name
 
     def run(self, asked: Asked) -> int:
-        flags = {flag for each in self.parameters for flag in each.flags}
+        flags = {flag for parameter in self.parameters for flag in parameter.flags}
         asked.verb, asked.params, asked.flags = self.verb, self.params, frozenset(flags)
-        asked.from_environment = frozenset(name for name, source in self.given.items() if source.isupper())
-        self.params = asked.params = self._settled()
-        for each in self.parameters:
-            if each.default is app.NEEDED and self.params.get(each.name) in (None, ()):
-                what = f"missing argument '{str(each.metavar).removesuffix('...')}'"
-                raise UsageError(what, advice=f"{PROGRAM} {self.verb} --help")
-        given: dict[str, Any] = {}
-        grouped: dict[str, dict[str, Any]] = {each.group: {} for each in self.parameters if each.group}
-        for each in self.parameters:
-            value = self.params[each.name]
+        asked.from_environment = frozenset(name for name, source in self.sources.items() if source.isupper())
+        self.params = asked.params = self._resolved()
+        for parameter in self.parameters:
+            if parameter.default is app.NEEDED and self.params.get(parameter.name) in (None, ()):
+                message = f"missing argument '{str(parameter.metavar).removesuffix('...')}'"
+                raise UsageError(message, advice=f"{PROGRAM} {self.verb} --help")
+        arguments: dict[str, Any] = {}
+        grouped: dict[str, dict[str, Any]] = {parameter.group: {} for parameter in self.parameters if parameter.group}
+        for parameter in self.parameters:
+            value = self.params[parameter.name]
             # Several of one are a list, and None where there is none.
             value = (list(value) or None) if isinstance(value, tuple) else value
-            (grouped[each.group] if each.group else given)[each.name] = value
+            (grouped[parameter.group] if parameter.group else arguments)[parameter.name] = value
         token = app.CURRENT.set(self)
         try:
-            made = {name: app.GROUPS[name](**each) for name, each in grouped.items()}
-            code = app.run_of(self.verb)(**given, **made)
+            groups = {name: app.GROUPS[name](**fields) for name, fields in grouped.items()}
+            code = app.run_of(self.verb)(**arguments, **groups)
         finally:
             app.CURRENT.reset(token)
         return code or 0
@@ -65,47 +65,47 @@ class Call:
         """The values that the command line and variables gave, by parameter, each with its option or variable. What a
         variable gives means the same in any directory, or is refused.
         """
-        given = {}
-        for name, source in self.given.items():
+        settings = {}
+        for name, source in self.sources.items():
             value = self.params[name]
             if source.isupper() and name in config.SETTINGS:
                 value = list(value) if isinstance(value, tuple) else value
                 value = config.at_key(source, config.SETTINGS[name], value)
-            given[name] = Setting(value, (source,))
-        return given
+            settings[name] = Setting(value, (source,))
+        return settings
 
     @property
     def named_file(self) -> str | None:
         """The configuration file that the command line names; the variable is looked at where the file is read."""
-        return self.params["config"] if self.given.get("config", "").startswith("-") else None
+        return self.params["config"] if self.sources.get("config", "").startswith("-") else None
 
-    def _settled(self) -> dict[str, Any]:
+    def _resolved(self) -> dict[str, Any]:
         """All parameters: as the command line and variables give them, else as the file and --agent do."""
         for name in app.SETTINGS:
             config.read_setting(name)  # an empty one is refused, not taken for one that is not set
-        given = self.settings()
-        params = {**self.params, **{name: each.value for name, each in given.items()}}
+        settings = self.settings()
+        params = {**self.params, **{name: setting.value for name, setting in settings.items()}}
         if self.verb == "config" or "config" not in params:
             return params
-        found = config.effective(config.load_config(self.named_file), given)
+        effective = config.effective(config.load_config(self.named_file), settings)
         rules = names_of(app.RetentionOptions)
-        if params.get("leftovers") or any(name in given for name in rules):
-            found = {name: each for name, each in found.items() if name in given or name not in rules}
-        meant = [name for name in found if name in params and f"{self.verb}.{name}" not in app.UNSET]
-        params |= {name: found[name].value for name in meant}
-        self._settle_host(params)
-        if self.verb == "status" and not params["paths"] and "exclude" not in given:
+        if params.get("leftovers") or any(name in settings for name in rules):
+            effective = {name: setting for name, setting in effective.items() if name in settings or name not in rules}
+        relevant = [name for name in effective if name in params and f"{self.verb}.{name}" not in app.UNSET]
+        params |= {name: effective[name].value for name in relevant}
+        self._resolve_host(params)
+        if self.verb == "status" and not params["paths"] and "exclude" not in settings:
             params["exclude"] = None  # nothing is looked at that it could be for
         return params
 
-    def _settle_host(self, params: dict[str, Any]) -> None:
+    def _resolve_host(self, params: dict[str, Any]) -> None:
         """Where the memory of a host is meant, the folder that it is in, its label, and what of it is saved."""
         name = app.FOLDERS.get(self.verb, "")
         words, kinds, agent = list(params.get(name) or []), params.get("kinds") or (), params.get("agent")
         if agent is None and self.verb == "hook" and words[:1] == ["install"] and 2 <= len(words) <= 3:
             # No folder is named, or the host's own.
-            own = AGENTS.get(words[1])
-            if own and (not words[2:] or os.path.realpath(words[2]) == os.path.realpath(own.folder())):
+            candidate = AGENTS.get(words[1])
+            if candidate and (not words[2:] or os.path.realpath(words[2]) == os.path.realpath(candidate.folder())):
                 agent = words[1]
         if agent is None:
             if kinds:
@@ -114,7 +114,7 @@ class Call:
         host = AGENTS[agent]
         kinds = host.read_kinds(kinds)
         params |= {"agent": agent, "kinds": list(kinds) or None}
-        if "label" in params and "label" not in self.given:
+        if "label" in params and "label" not in self.sources:
             params["label"] = [agent] if isinstance(params["label"], tuple) else agent
         if "exclude" in params and f"{self.verb}.exclude" not in app.UNSET:
             params["exclude"] = [*host.exclude(kinds), *(params["exclude"] or [])]
@@ -125,17 +125,17 @@ class Call:
             "target": not words or (len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists()),
         }.get(name, not words)
         if is_missing:
-            has_to_be = name == "paths" or (name == "words" and words)
-            folder = str(host.require_folder() if has_to_be else host.folder())
-            known = [folder, *words] if name == "command" else [*words, folder]
-            params[name] = folder if name == "directory" else known
+            must_exist = name == "paths" or (name == "words" and words)
+            folder = str(host.require_folder() if must_exist else host.folder())
+            completed = [folder, *words] if name == "command" else [*words, folder]
+            params[name] = folder if name == "directory" else completed
 
 
 def parse(verb: str, argv: Sequence[str]) -> Call | None:
     """The call that plain arguments make, None where click has to look at them."""
     parameters = app.parameters_of(verb)
-    flags = {flag: each for each in parameters for flag in each.flags}
-    words, given, texts = list[str](), dict[str, str](), dict[str, list[Any]]()
+    flags = {flag: parameter for parameter in parameters for flag in parameter.flags}
+    words, sources, texts = list[str](), dict[str, str](), dict[str, list[Any]]()
     rest = iter(argv)
     for word in rest:
         if not word.startswith("-"):
@@ -144,39 +144,39 @@ def parse(verb: str, argv: Sequence[str]) -> Call | None:
         flag, equals, text = word.partition("=")
         if flag not in flags or (equals and (flags[flag].metavar is None or not flag.startswith("--"))):
             return None
-        one = flags[flag]
-        value: Any = True if one.metavar is None else text if equals else next(rest, "")
+        option = flags[flag]
+        value: Any = True if option.metavar is None else text if equals else next(rest, "")
         if value is not True and (not value.strip() or value.startswith("-")):
             return None
-        texts.setdefault(one.name, []).append(value)
-        given[one.name] = max(one.flags, key=len)
+        texts.setdefault(option.name, []).append(value)
+        sources[option.name] = max(option.flags, key=len)
     params: dict[str, Any] = {}
-    arguments = [each for each in parameters if not each.flags]
-    for each in parameters[len(arguments) :]:
-        if each.name not in given and each.variable and os.environ.get(each.variable):
-            texts[each.name], given[each.name] = [os.environ[each.variable]], each.variable
-        values = [_value(each, text, given[each.name]) for text in texts.get(each.name, ())]
-        if None in values or (each.default is app.NEEDED and not values):
+    arguments = [argument for argument in parameters if not argument.flags]
+    for parameter in parameters[len(arguments) :]:
+        if parameter.name not in sources and parameter.variable and os.environ.get(parameter.variable):
+            texts[parameter.name], sources[parameter.name] = [os.environ[parameter.variable]], parameter.variable
+        values = [_value(parameter, text, sources[parameter.name]) for text in texts.get(parameter.name, ())]
+        if None in values or (parameter.default is app.NEEDED and not values):
             return None
-        params[each.name] = tuple(values) if each.several else values[-1] if values else each.default
+        params[parameter.name] = tuple(values) if parameter.several else values[-1] if values else parameter.default
     if len(arguments) == 1 and arguments[0].several:
         params[arguments[0].name] = tuple(words)
     elif len(words) > len(arguments):
         return None
     else:
-        defaults = (None if each.default is app.NEEDED else each.default for each in arguments[len(words) :])
-        params |= zip((each.name for each in arguments), (*words, *defaults), strict=True)
-    given |= {each.name: each.name for each in arguments[: len(words)]}
-    return Call(verb, params, given)
+        defaults = (None if arg.default is app.NEEDED else arg.default for arg in arguments[len(words) :])
+        params |= zip((arg.name for arg in arguments), (*words, *defaults), strict=True)
+    sources |= {argument.name: argument.name for argument in arguments[: len(words)]}
+    return Call(verb, params, sources)
 
 
-def _value(each: app.Parameter, text: Any, source: str) -> Any:
+def _value(option: app.Parameter, text: Any, source: str) -> Any:
     """The value of an option, None for what is none, of which click tells."""
-    if (each.several and not source.startswith("-")) or (len(each.choices) > 1 and text not in each.choices):
+    if (option.several and not source.startswith("-")) or (len(option.choices) > 1 and text not in option.choices):
         return None
-    if each.metavar == "N":
-        whole = int(text) if text.isascii() and text.isdecimal() else None
-        return None if whole is None or whole < each.least else whole
+    if option.metavar == "N":
+        number = int(text) if text.isascii() and text.isdecimal() else None
+        return None if number is None or number < option.minimum else number
     return text
 
 
@@ -232,10 +232,10 @@ def _ask(twice: bool) -> str:
 
     if sys.stdin is None or not sys.stdin.isatty():
         raise ValueError("there is no terminal to ask for the passphrase: give --passphrase-file")
-    said = getpass("Passphrase: ", sys.stderr)
-    if twice and getpass("The same again: ", sys.stderr) != said:
+    passphrase = getpass("Passphrase: ", sys.stderr)
+    if twice and getpass("The same again: ", sys.stderr) != passphrase:
         raise ValueError("the passphrases differ")
-    return said
+    return passphrase
 
 
 @contextmanager
@@ -251,8 +251,8 @@ def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterat
         if not making:
             place.require()
     except VaultMissing as error:
-        make = f"make one with: {PROGRAM} init {quoted(place.url)}"
-        advice = make if place.chosen else f"the first backup makes one; {_ANOTHER}"
+        hint = f"make one with: {PROGRAM} init {quoted(place.url)}"
+        advice = hint if place.chosen else f"the first backup makes one; {_ANOTHER}"
         raise Failure(error.message, code=NO_VAULT, advice=advice) from error
     yield place
     if passed_over:
@@ -267,15 +267,15 @@ def naming_the_vault(place: Place) -> Iterator[None]:
     try:
         yield
     except SnapshotNotFound as error:
-        told = [f"{error.message}, in {place.title}", "" if place.chosen else _ANOTHER, _passed_over(place)]
-        raise Failure("; ".join(filter(None, told)), code=NOTHING_SAVED, hint=error.hint) from error
+        parts = [f"{error.message}, in {place.title}", "" if place.chosen else _ANOTHER, _passed_over(place)]
+        raise Failure("; ".join(filter(None, parts)), code=NOTHING_SAVED, hint=error.hint) from error
 
 
 def _passed_over(place: Place) -> str:
     """A note where a key that was set since leads away from the vault that has this label."""
     labels = place.labels_passed_over()
-    asked = app.CURRENT.get()
-    label = None if asked is None else asked.params.get("label")
+    call = app.CURRENT.get()
+    label = None if call is None else call.params.get("label")
     if not labels or (isinstance(label, str) and label not in labels):
         return ""
     of = f"label {label}" if isinstance(label, str) else count(len(labels), "label")
@@ -293,7 +293,7 @@ def host_of(name: str | None, directory: str, *, kinds: Iterable[str] | None) ->
     return None if name is None else Host(AGENTS[name], directory, tuple(kinds or ()))
 
 
-def tell_host(host: Host, output: Output) -> None:
+def report_host(host: Host, output: Output) -> None:
     """Say of a host's memory that was restored what was left, and what may have to be named anew."""
     if host.strange:
         more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""

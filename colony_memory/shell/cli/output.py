@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from colony_memory.schedule.last_run import LastRun
 
-_DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
+_ACTIVITIES = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _REDRAW = 0.05  # seconds
@@ -30,7 +30,7 @@ def is_terminal() -> bool:
 
 def styled(text: str, style: str) -> str:
     """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
-    codes = [_CODES[each] for each in style.split() if each == "bold" or "NO_COLOR" not in os.environ]
+    codes = [_CODES[word] for word in style.split() if word == "bold" or "NO_COLOR" not in os.environ]
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
 
 
@@ -101,18 +101,18 @@ class Output(Value):
         warn(line, as_json=self.as_json, hint=hint)
 
     @contextmanager
-    def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:
+    def working(self, activity: str, progress: Progress | None = None) -> Iterator[None]:
         """Show on a terminal that something is under way, and what ``progress`` is told of it, until the block ends."""
         if self.silent or not draws(sys.stderr):
             yield
             return
         progress = progress or Progress()
-        progress.doing = shown(doing)
-        show_progress(progress.doing)
+        progress.activity = shown(activity)
+        show_progress(progress.activity)
         try:
             yield
         finally:
-            progress.doing = ""
+            progress.activity = ""
             show_progress("")
 
 
@@ -120,12 +120,12 @@ class Progress:
     """The work under way, and how far it has come: an ``on_event`` of a memory, passed over while nothing is shown."""
 
     def __init__(self) -> None:
-        self.doing, self._drawn_at = "", 0.0
+        self.activity, self._drawn_at = "", 0.0
 
     def __call__(self, event: Any) -> None:
         """Show how far it has come, by an event that has ``action``, ``done`` and ``total``."""
         if getattr(event, "total", 0) > 1:
-            self._add(f"{_DOING.get(event.action, event.action)} {event.done} of {event.total}")
+            self._add(f"{_ACTIVITIES.get(event.action, event.action)} {event.done} of {event.total}")
 
     def steps(self, action: str) -> Callable[..., None]:
         """A callback for the number of steps that are done and of all of them."""
@@ -135,43 +135,43 @@ class Progress:
         """Show how much was read: an ``on_progress`` of what reads folders."""
         self._add(f"{count(files, 'file')}, {size(size_read)}")
 
-    def _add(self, how_far: str) -> None:
-        if self.doing and time.monotonic() - self._drawn_at > _REDRAW:
+    def _add(self, detail: str) -> None:
+        if self.activity and time.monotonic() - self._drawn_at > _REDRAW:
             self._drawn_at = time.monotonic()
-            show_progress(f"{self.doing}, {how_far}")
+            show_progress(f"{self.activity}, {detail}")
 
 
-def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()) -> None:
+def confirm(question: str, *, yes: bool, as_json: bool, details: Sequence[str] = ()) -> None:
     """Go on only if the answer is yes; ``yes`` is an answer given beforehand, and the lines told stand above."""
     if yes:
         return
     if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
-    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{shown(question)} [y/N] ")
+    write(sys.stderr, "".join(f"{line}\n" for line in details) + f"{shown(question)} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was deleted", code=FAILED)
 
 
-def tell_run(done: LastRun, output: Output, *, aside: bool = False) -> None:
+def report_run(run: LastRun, output: Output, *, to_stderr: bool = False) -> None:
     """Tell of a run; ``aside``, where stdout is a command's, on stderr, and of what went well only the last."""
     from colony_memory.shell.app.config import show_duration
 
-    due, line = done.next_run, f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
+    due, line = run.next_run, f"{run.when:%Y-%m-%dT%H:%M:%SZ} {run.message}"
     if due is not None:
-        line += f"; next in {show_duration((due - done.when).total_seconds())}"
+        line += f"; next in {show_duration((due - run.when).total_seconds())}"
     if output.as_json:
-        say_json(run_document(done)) if aside else output.answer(json.dumps(run_document(done)))
-    elif not done.ok:
+        say_json(run_document(run)) if to_stderr else output.answer(json.dumps(run_document(run)))
+    elif not run.ok:
         output.warn(line)
-    elif not aside:
+    elif not to_stderr:
         output.report(line)
     elif due is None:
         output.note(line)
 
 
-def run_document(done: LastRun) -> dict[str, Any]:
-    due = done.next_run
-    return {**asdict(done), "when": done.when.isoformat(), "next_run": None if due is None else due.isoformat()}
+def run_document(run: LastRun) -> dict[str, Any]:
+    due = run.next_run
+    return {**asdict(run), "when": run.when.isoformat(), "next_run": None if due is None else due.isoformat()}
 
 
 def leave(code: int) -> None:

@@ -57,9 +57,9 @@ class _Program(click.Group):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
-        common = [parameter_of(option_of("", each, getattr(CommonOptions, each))) for each in names_of(CommonOptions)]
+        common = [parameter_of(option_of("", name, getattr(CommonOptions, name))) for name in names_of(CommonOptions)]
         with formatter.section("Common options, which follow the command"):
-            formatter.write_dl(list(filter(None, (each.get_help_record(ctx) for each in common))))
+            formatter.write_dl(list(filter(None, (option.get_help_record(ctx) for option in common))))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
         width = max(map(len, VERBS))
@@ -86,54 +86,54 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write its own options, and in one line the names of those that every verb has."""
-        options, shared = [each for each in self.params if isinstance(each, click.Option)], names_of(CommonOptions)
-        common = [each for each in options if each.name in shared]
-        records = [each.get_help_record(ctx) for each in options if each not in common]
+        options, shared = [param for param in self.params if isinstance(param, click.Option)], names_of(CommonOptions)
+        common = [option for option in options if option.name in shared]
+        records = [option.get_help_record(ctx) for option in options if option not in common]
         with formatter.section("Options"):
             formatter.write_dl(list(filter(None, records)))
         formatter.write_paragraph()
-        names = ", ".join(max(each.opts, key=len) for each in common)
+        names = ", ".join(max(option.opts, key=len) for option in common)
         formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the verb with what it was given; what --agent may give can be missing until then."""
-        given = {}
-        for each in self.params:
-            source = ctx.get_parameter_source(each.name or "")
-            if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT") and each.name in ctx.params:
-                given[each.name] = str(each.envvar) if source.name == "ENVIRONMENT" else max(each.opts, key=len)
-        return Call(self.name or "", ctx.params, given).run(ctx.obj)
+        sources = {}
+        for param in self.params:
+            source = ctx.get_parameter_source(param.name or "")
+            if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT") and param.name in ctx.params:
+                sources[param.name] = str(param.envvar) if source.name == "ENVIRONMENT" else max(param.opts, key=len)
+        return Call(self.name or "", ctx.params, sources).run(ctx.obj)
 
 
-def parameter_of(each: Parameter) -> click.Parameter:
-    metavar, several, needed = each.metavar, each.several, each.default is NEEDED
-    if not each.flags:
+def parameter_of(param: Parameter) -> click.Parameter:
+    metavar, many, needed = param.metavar, param.several, param.default is NEEDED
+    if not param.flags:
         # What has to be given is asked for when the verb is run: --agent may give it.
-        metavar, default = str(metavar).removesuffix("..."), None if needed else each.default
-        return click.Argument([each.name], nargs=-1 if several else 1, required=False, metavar=metavar, default=default)
-    kind: Any = click.Path() if each.name == "identity" else click.STRING  # in its variable, paths end at a colon
+        metavar, default = str(metavar).removesuffix("..."), None if needed else param.default
+        return click.Argument([param.name], nargs=-1 if many else 1, required=False, metavar=metavar, default=default)
+    kind: Any = click.Path() if param.name == "identity" else click.STRING  # in its variable, paths end at a colon
     if metavar == "N":
-        kind = click.IntRange(min=each.least)
-    elif len(each.choices) > 1:
-        kind = click.Choice(each.choices)
+        kind = click.IntRange(min=param.minimum)
+    elif len(param.choices) > 1:
+        kind = click.Choice(param.choices)
     return click.Option(
-        [*each.flags, each.name],
+        [*param.flags, param.name],
         metavar=metavar,
-        help=each.help,
+        help=param.help,
         is_flag=metavar is None,
         type=None if metavar is None else kind,
         callback=_not_empty,
-        multiple=several,
-        **{"required": True} if needed else {"default": () if several else each.default},
+        multiple=many,
+        **{"required": True} if needed else {"default": () if many else param.default},
         show_default=True,
-        envvar=each.variable,
+        envvar=param.variable,
         show_envvar=True,
     )
 
 
 def _not_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Refuse text that is empty, as a shell makes it of a variable that is not set."""
-    if any(isinstance(each, str) and not each.strip() for each in (value if isinstance(value, tuple) else [value])):
+    if any(isinstance(item, str) and not item.strip() for item in (value if isinstance(value, tuple) else [value])):
         raise click.BadParameter("it is empty: give a value, or leave it out", ctx, parameter)
     return value
 
@@ -141,8 +141,8 @@ def _not_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> An
 def _answering(flags: list[str], text: str, answer: Callable[[click.Context], str]) -> click.Option:
     """An option that answers and ends: not click's own, as an output that is closed is reported with every answer."""
 
-    def call(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-        if asked and not ctx.resilient_parsing:
+    def call(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
             Output().answer(answer(ctx))
             ctx.exit()
 
@@ -187,11 +187,11 @@ def run(asked: Asked) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
-        raise _understood(error, argv) from error
+        raise _usage_error(error, argv) from error
     return code or 0
 
 
-def _understood(error: click.UsageError, argv: Sequence[str]) -> UsageError:
+def _usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
     # The parser of a verb's options knows no context.
     path = error.ctx.command_path if error.ctx else f"{PROGRAM} {argv[0]}" if argv[0] in VERBS else PROGRAM
     message = " ".join(error.format_message().split()).removesuffix(".")

@@ -31,21 +31,21 @@ class Column(Value):
 def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """The rows under their heads; a terminal that is too narrow gets fewer columns, which is said below."""
     lines = [[column.head for column in columns], *rows]
-    widths = [max(columns_of(line[at]) for line in lines) for at in range(len(columns))]
+    widths = [max(columns_of(line[index]) for line in lines) for index in range(len(columns))]
     kept = list(range(len(columns)))
-    spare = sorted((at for at in kept if columns[at].spare), key=lambda at: columns[at].spare)
-    needed = [_GAP + (len(each.head) if each.wraps else width) for each, width in zip(columns, widths, strict=True)]
+    spare = sorted((index for index in kept if columns[index].spare), key=lambda index: columns[index].spare)
+    needed = [_GAP + (len(col.head) if col.wraps else width) for col, width in zip(columns, widths, strict=True)]
     room = width_of(sys.stdout) + _GAP
-    while spare and is_terminal() and sum(needed[at] for at in kept) > room:
+    while spare and is_terminal() and sum(needed[index] for index in kept) > room:
         kept.remove(spare.pop())
     drawn = []
     for number, line in enumerate(lines):
         cells = []
-        for at in kept:
-            blanks = " " * (widths[at] - columns_of(line[at]))
-            cells.append(blanks + line[at] if columns[at].right else line[at] + blanks)
+        for index in kept:
+            blanks = " " * (widths[index] - columns_of(line[index]))
+            cells.append(blanks + line[index] if columns[index].right else line[index] + blanks)
         drawn.append(styled((" " * _GAP).join(cells).rstrip(" "), "" if number else "bold"))
-    left_out = [column.head for at, column in enumerate(columns) if at not in kept]
+    left_out = [column.head for index, column in enumerate(columns) if index not in kept]
     return "\n".join([*drawn, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
 
 
@@ -86,9 +86,9 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str]) ->
             ", ".join(text for text, is_so in remarks if is_so),
         )
         rows.append(row)
-    shows = len(_SNAPSHOTS) - (not any(row[-1] for row in rows))
+    visible = len(_SNAPSHOTS) - (not any(row[-1] for row in rows))
     marks = "; * is the latest, which restore gives" if any(info.snapshot_id in latest for info in infos) else ""
-    return f"{draw(_SNAPSHOTS[:shows], [row[:shows] for row in rows])}\n{count(len(infos), 'snapshot')}{marks}"
+    return f"{draw(_SNAPSHOTS[:visible], [row[:visible] for row in rows])}\n{count(len(infos), 'snapshot')}{marks}"
 
 
 def size_of(info: SnapshotInfo) -> str:
@@ -108,12 +108,12 @@ def amount(contents: Contents) -> str:
 
 def changes(found: SnapshotDiff) -> str:
     """How much differs: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
-    return f"{_came(found.added, 'added')}, {_came(found.removed, 'removed')}, {len(found.changed)} changed"
+    return f"{_counted(found.added, 'added')}, {_counted(found.removed, 'removed')}, {len(found.changed)} changed"
 
 
-def _came(names: Sequence[str], what: str) -> str:
+def _counted(names: Sequence[str], word: str) -> str:
     folders = sum(name.endswith("/") for name in names)
-    return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
+    return f"{len(names) - folders} {word}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
 def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
@@ -121,7 +121,7 @@ def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
     lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
     lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
     lines += [
-        (name, f"~ {shown(name)}  +{each.added} -{each.removed} lines{'' if each.exact else ' at most'}")
-        for name, each in found.changed.items()
+        (name, f"~ {shown(name)}  +{counts.added} -{counts.removed} lines{'' if counts.exact else ' at most'}")
+        for name, counts in found.changed.items()
     ]
     return few([line for _, line in sorted(lines)], verbose=verbose)

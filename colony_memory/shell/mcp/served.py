@@ -64,9 +64,9 @@ def reply(**fields: Any) -> Reply:
 
 def _bounded(value: Any, name: str) -> Any:
     if isinstance(value, dict):
-        return {key: _bounded(each, key) for key, each in value.items()}
+        return {key: _bounded(item, key) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_bounded(each, name) for each in value]
+        return [_bounded(item, name) for item in value]
     return _line(value) if isinstance(value, str) and name not in _TEXTS else value
 
 
@@ -75,17 +75,17 @@ def within(
 ) -> list[_T]:
     """As many of the items, from the first on and at least one, as an answer carries by the length of their texts."""
     found: list[_T] = []
-    for each in items:
-        chars -= sum(min(len(text or ""), LINE_CHARS) for text in texts(each))
+    for item in items:
+        chars -= sum(min(len(text or ""), LINE_CHARS) for text in texts(item))
         if found and (chars < 0 or len(found) >= most):
             break
-        found.append(each)
+        found.append(item)
     return found
 
 
 def some(items: Iterable[str], *, chars: int = REPLY_CHARS) -> list[str]:
     """As many of the texts, from the first on, as an answer carries, each cut to a line."""
-    return [_line(each) for each in within(items, lambda text: (text,), chars=chars)]
+    return [_line(text) for text in within(items, lambda text: (text,), chars=chars)]
 
 
 def cut_text(text: str, chars: int = REPLY_CHARS) -> tuple[str, bool]:
@@ -148,7 +148,7 @@ class Words:
         spelled = re.escape(str(root)) if len(str(root)) > 1 else "(?!)"
         self._root = re.compile(rf"{spelled}({re.escape(os.sep)}|(?![\w.-]))")
         # The name of a directory alone is a word like any other.
-        self._hidden = sorted((each for each in hidden if re.search(r"[\\/].", each)), key=len, reverse=True)
+        self._hidden = sorted((address for address in hidden if re.search(r"[\\/].", address)), key=len, reverse=True)
         self._restores, self._makes_vault = restores, makes_vault
 
     def sentence(self, error: BaseException) -> str:
@@ -162,8 +162,8 @@ class Words:
 
     def clean(self, text: str) -> str:
         """The text without addresses, and without any path that is not one inside the folder."""
-        for each in self._hidden:
-            text = text.replace(each, "…")
+        for address in self._hidden:
+            text = text.replace(address, "…")
         text = self._root.sub(lambda found: "" if found[1] else "the folder", text)
         for pattern, instead in ((_ADDRESS, "…"), (_QUOTED, r"\1…\1"), (_BARE, "…")):
             text = pattern.sub(instead, text)
@@ -183,12 +183,12 @@ class Words:
         if option in SETTINGS:
             return f"ask the person to {SETTINGS[option]}"
         if action == "init":
-            asked = "ask the person to make the vault with: colony-memory init URL"
-            return "backup, which makes it" if self._makes_vault else asked
+            request = "ask the person to make the vault with: colony-memory init URL"
+            return "backup, which makes it" if self._makes_vault else request
         if action in ("open", "read_folder") or (action == "backup" and option):
             # These are options of the server too.
-            is_one = option in OPTIONS and (option != "require_signature" or hint.value is False)
-            return f"ask the person to start this server with {OPTIONS[option]}" if is_one else None
+            is_option = option in OPTIONS and (option != "require_signature" or hint.value is False)
+            return f"ask the person to start this server with {OPTIONS[option]}" if is_option else None
         if option == "snapshot_id" and not named:
             return None
         if action == "prune":
@@ -230,8 +230,8 @@ class Served(Value):
     def words(self) -> Words:
         """The sentences of its answers. Who may only call tools need not know the URL and path of the vault."""
         path = getattr(self.place.backend, "path", None)
-        found = {self.place.url, *([str(path), os.path.realpath(path)] if path is not None else [])}
-        hidden = {spelling for each in found for spelling in (each, repr(each)[1:-1])}
+        addresses = {self.place.url, *([str(path), os.path.realpath(path)] if path is not None else [])}
+        hidden = {spelling for address in addresses for spelling in (address, repr(address)[1:-1])}
         return Words(self.root, restores=self.allow_restore, makes_vault=not self.place.chosen, hidden=hidden)
 
     def fixed(self) -> AbstractContextManager[None]:

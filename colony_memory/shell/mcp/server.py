@@ -50,12 +50,12 @@ class MemoryServer(MCPServer):
 
     def __init__(self, served: Served) -> None:
         self._served = served
-        made = [
+        registered = [
             _tool(name, self._call_of(call), title, destroys=served.options.removes) for name, call, title in _TOOLS
         ]
         if served.allow_restore:
-            made.append(_tool("restore", self._restore_tool(), "Restore files", destroys=True))
-        self._names = [tool.name for tool in made]
+            registered.append(_tool("restore", self._restore_tool(), "Restore files", destroys=True))
+        self._names = [tool.name for tool in registered]
         self._turn = anyio.Lock()  # a warning belongs to the call that is under way
         self.busy = threading.Lock()  # in its thread
         super().__init__(
@@ -63,7 +63,7 @@ class MemoryServer(MCPServer):
             title="colony-memory",
             instructions=_INSTRUCTIONS,
             version=__version__,
-            tools=made,
+            tools=registered,
             subscriptions=False,  # the list never changes
             request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
         )
@@ -74,9 +74,9 @@ class MemoryServer(MCPServer):
         async def call(**arguments: Any) -> Reply:
             return await self.answer(partial(function, **arguments))
 
-        sign = inspect.signature(function)
-        _, *given = sign.parameters.values()
-        call.__signature__ = sign.replace(parameters=given)  # type: ignore[attr-defined]
+        signature = inspect.signature(function)
+        _, *parameters = signature.parameters.values()
+        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = inspect.get_annotations(function)
         call.__doc__ = function.__doc__
         return call
@@ -89,9 +89,9 @@ class MemoryServer(MCPServer):
             return (await self._do(call))[0]
 
         async def ask(ctx: Context[Any, Any], plan: Annotated[Plan, Resolve(plan)]) -> Elicit[Agreement]:
-            asking = None if ctx.client_capabilities is None else ctx.client_capabilities.elicitation
+            elicitation = None if ctx.client_capabilities is None else ctx.client_capabilities.elicitation
             # One that names no mode can ask by a form, as before there were modes.
-            if asking is not None and (asking.form is not None or asking.url is None):
+            if elicitation is not None and (elicitation.form is not None or elicitation.url is None):
                 return Elicit(plan.question, Agreement)
             raise ToolError("nothing was restored: this client cannot ask the person, who has to restore it")
 
@@ -130,7 +130,7 @@ class MemoryServer(MCPServer):
         with self.busy, warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always", ColonyMemoryWarning)
             value = call(self._served)
-        return value, [each.message for each in found if isinstance(each.message, ColonyMemoryWarning)]
+        return value, [warning.message for warning in found if isinstance(warning.message, ColonyMemoryWarning)]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -141,19 +141,19 @@ class MemoryServer(MCPServer):
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            cause, told = error.__cause__, f"{name} failed unexpectedly; the log of the server has more"
+            cause, message = error.__cause__, f"{name} failed unexpectedly; the log of the server has more"
             if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
                 # What is wrong with each argument, without the argument.
                 wrong = cause.errors(include_input=False, include_url=False)[:5]
-                where = [".".join(map(str, each["loc"]))[:_LONGEST_NAME] for each in wrong]
-                told = "; ".join(f"{place}: {each['msg']}"[:300] for place, each in zip(where, wrong, strict=True))
+                places = [".".join(map(str, item["loc"]))[:_LONGEST_NAME] for item in wrong]
+                message = "; ".join(f"{place}: {item['msg']}"[:300] for place, item in zip(places, wrong, strict=True))
             elif isinstance(cause, ToolError):
                 # The library's own are of the question.
-                unread = "nothing was restored: the answer of the person was not understood"
-                told = unread if str(cause).startswith("Resolver ") else str(cause)
+                not_understood = "nothing was restored: the answer of the person was not understood"
+                message = not_understood if str(cause).startswith("Resolver ") else str(cause)
             else:
                 _log(cause if isinstance(cause, Exception) else error)
-            raise ToolError(told) from None
+            raise ToolError(message) from None
 
 
 def _log(error: Exception) -> None:
@@ -178,8 +178,8 @@ def _tool(name: str, function: Callable[..., Any], title: str, *, destroys: bool
         ),
         structured_output=True,
     )
-    given = tool.fn_metadata.arg_model
-    strict = create_model(given.__name__, __base__=given)
+    model = tool.fn_metadata.arg_model
+    strict = create_model(model.__name__, __base__=model)
     strict.model_config["extra"] = "forbid"
     strict.model_rebuild(force=True)
     tool.fn_metadata.arg_model = strict
@@ -188,7 +188,7 @@ def _tool(name: str, function: Callable[..., Any], title: str, *, destroys: bool
 
 
 #: Seconds that a call under way has after a signal: one that writes to the vault may come to its end.
-_LAST = 5.0
+_GRACE = 5.0
 
 
 def serve_stdio(server: MemoryServer) -> None:
@@ -202,12 +202,12 @@ def serve_stdio(server: MemoryServer) -> None:
         ignore_signals()
 
         def leave() -> None:
-            server.busy.acquire(timeout=_LAST)
+            server.busy.acquire(timeout=_GRACE)
             os._exit(128 + number)
 
         threading.Thread(target=leave, daemon=True).start()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         anyio.run(server.run_stdio_async)
     except Exception as error:
@@ -219,5 +219,5 @@ def serve_stdio(server: MemoryServer) -> None:
         why = cause.strerror or str(cause)
         raise ColonyMemoryError(f"the host that started this server cannot be reached: {why}") from error
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -78,7 +78,7 @@ def backup(
         unchanged=info.reused,
         files=None if contents is None else len(contents.files),
         complete=bool(saved),
-        left_out=some(clean(str(each)) for each in saved.left_out),
+        left_out=some(clean(str(entry)) for entry in saved.left_out),
         ignored=len(capture.ignored),
         masked=some(map(str, capture.secrets)) if options.secrets == "mask" else [],
         met=info.diverged_from,
@@ -170,8 +170,8 @@ def verify(served: Served, snapshot: SnapshotName | None = None) -> Reply:
     report = memory.verify(label=label, snapshot_id=named)
     if not report.snapshots and not report.problem:
         raise pick.nothing_saved(memory, label)
-    problems = [each for each in (*(check.problem for check in report.snapshots), report.problem) if each]
-    problems += [f"snapshot {each} was listed and is gone" for each in report.removed]
+    problems = [problem for problem in (*(check.problem for check in report.snapshots), report.problem) if problem]
+    problems += [f"snapshot {snapshot_id} was listed and is gone" for snapshot_id in report.removed]
     ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
     return reply(
         good=bool(report),
@@ -182,12 +182,12 @@ def verify(served: Served, snapshot: SnapshotName | None = None) -> Reply:
         problems=some(map(clean, dict.fromkeys(problems))),
         snapshots=[
             {
-                "id": each.snapshot_id,
-                "good": bool(each),
-                **{name: getattr(each, name) for name in _FACTS},
-                "problem": None if each.problem is None else clean(each.problem),
+                "id": check.snapshot_id,
+                "good": bool(check),
+                **{name: getattr(check, name) for name in _FACTS},
+                "problem": None if check.problem is None else clean(check.problem),
             }
-            for each in within(ordered, lambda each: (each.problem,))
+            for check in within(ordered, lambda check: (check.problem,))
         ],
     )
 
@@ -211,23 +211,23 @@ def status(served: Served, quick: Quick = False) -> Reply:
     found, verdict = checked.found, checked.verdict
     run, unsaved, ahead = checked.runs.get(served.label), checked.unsaved, None
     if unsaved is not None:
-        came = {"+": unsaved.changes.added, "-": unsaved.changes.removed, "~": unsaved.changes.changed}
-        names = sorted(((name, sign) for sign, each in came.items() for name in each))
+        differences = {"+": unsaved.changes.added, "-": unsaved.changes.removed, "~": unsaved.changes.changed}
+        names = sorted(((name, sign) for sign, group in differences.items() for name in group))
         ahead = {
             "anything": bool(unsaved),
-            **dict(zip(("added", "removed", "changed"), map(len, came.values()), strict=True)),
+            **dict(zip(("added", "removed", "changed"), map(len, differences.values()), strict=True)),
             "names": some(f"{sign} {name}" for name, sign in names),
-            "cannot_be_saved": some(words.clean(str(each)) for each in unsaved.capture.left_out),
+            "cannot_be_saved": some(words.clean(str(entry)) for entry in unsaved.capture.left_out),
             "not_compared": None if unsaved.problem is None else words.clean(unsaved.problem),
         }
     return reply(
         state=verdict.state,
         newest=None if verdict.newest is None else snapshot_of(verdict.newest),
         age_seconds=None if verdict.age is None else int(verdict.age.total_seconds()),
-        snapshots=sum(each.snapshots for each in found.labels),
+        snapshots=sum(label.snapshots for label in found.labels),
         problems=[
-            {"what": words.clean(each.what), "snapshot": each.snapshot_id, "mend": words.mending(each)}
-            for each in within(checked.problems, lambda each: (each.what,))
+            {"what": words.clean(problem.what), "snapshot": problem.snapshot_id, "mend": words.mending(problem)}
+            for problem in within(checked.problems, lambda problem: (problem.what,))
         ],
         unsaved=ahead,
         used_bytes=found.used_bytes,
@@ -252,9 +252,9 @@ def diff(
         names = {name for side in (before, after) for name in contents_of(side.documents).files}
         if file not in names:
             raise ColonyMemoryError(f"there is no {file!r} on either side{near(file, names)}")
-        of_it = {file, f"{file} (link)", f"{file} (executable)"}
-        added, removed = (tuple(name for name in names if name in of_it) for names in (found.added, found.removed))
-        changed = {name: each for name, each in found.changed.items() if name in of_it}
+        variants = {file, f"{file} (link)", f"{file} (executable)"}
+        added, removed = (tuple(name for name in names if name in variants) for names in (found.added, found.removed))
+        changed = {name: counts for name, counts in found.changed.items() if name in variants}
         found = replace(
             found, added=added, removed=removed, changed=changed, unchanged=0 if added or removed or changed else 1
         )
@@ -267,14 +267,14 @@ def diff(
         added=some(found.added, chars=share),
         removed=some(found.removed, chars=share),
         changed=[
-            {"name": name, "lines_added": each.added, "lines_removed": each.removed, "exact": each.exact}
-            for name, each in within(found.changed.items(), lambda item: item[:1], chars=share)
+            {"name": name, "lines_added": counts.added, "lines_removed": counts.removed, "exact": counts.exact}
+            for name, counts in within(found.changed.items(), lambda item: item[:1], chars=share)
         ],
         added_count=len(found.added),
         removed_count=len(found.removed),
         changed_count=len(found.changed),
         unchanged_count=found.unchanged,
-        left_out=some((served.words.clean(str(each)) for each in (*before.left_out, *after.left_out)), chars=share),
+        left_out=some((served.words.clean(str(entry)) for entry in (*before.left_out, *after.left_out)), chars=share),
         patch=text,
         patch_cut=more,
     )
@@ -324,11 +324,11 @@ def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: 
     ]
     if force:
         lines.append("Files that a program has open are replaced too, and real secrets by their masks.")
-    lines += [shown(f"Other than it: {each}") for each in found.filled]
-    for what, names in (("Replaced", written.replaced), ("Created", written.created)):
+    lines += [shown(f"Other than it: {fill}") for fill in found.filled]
+    for heading, names in (("Replaced", written.replaced), ("Created", written.created)):
         if names:
             quoted = [repr(shortened(printable(name), _NAME_CHARS)) for name in names]
-            lines.append(f"{what}: {listed(quoted, most=_NAMED)}")
+            lines.append(f"{heading}: {listed(quoted, most=_NAMED)}")
     return Plan(info.snapshot_id, "\n".join(lines))
 
 

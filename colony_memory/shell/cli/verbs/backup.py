@@ -58,14 +58,14 @@ def run_backup(
             found = _preview(opened, paths, options, verbose=verbose)
             if saving.before is not None:
                 output.note("the command of --before was not run, which may change what there is to save")
-            _tell(found.unsaved.capture, common, saving, verbose=verbose)
+            _note_details(found.unsaved.capture, common, saving, verbose=verbose)
             return 0 if found else FAILED
         saved = save(opened, paths, options, index=not no_index)
         output.done(_document(saved.capture, saved), *_lines(saved))
         if saved.info.diverged_from and saved.info.reused:
             # Not as a line of the answer: it is told under --quiet too.
             warn(_diverged_line(saved.info, joined=False))
-        _tell(saved.capture, common, saving, verbose=verbose)
+        _note_details(saved.capture, common, saving, verbose=verbose)
     return 0 if saved else FAILED
 
 
@@ -92,10 +92,10 @@ def save(
             saved = saving.save(capture, reuses_pinned=reuses_pinned)
     if saving.index.problem:
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.index.problem}")
-    info, how = saved.info, options.on_conflict
-    if info.diverged_from and not info.reused and how != "raise":  # else a warning has told
-        warn(_diverged_line(info, joined=how == "merge"))
-    if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and how == "raise"):
+    info, policy = saved.info, options.on_conflict
+    if info.diverged_from and not info.reused and policy != "raise":  # else a warning has told
+        warn(_diverged_line(info, joined=policy == "merge"))
+    if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and policy == "raise"):
         # Else a warning has told of the same snapshot, with the command that brings it back.
         less = f"less than half of the one before: {amount(saved.capture.contents)}, {size(saved.size)} now"
         warn(
@@ -121,21 +121,21 @@ def _preview(opened: OpenVault, paths: list[str], options: BackupOptions, *, ver
         opened.output.note(f"the first backup makes {opened.place.title}")
     plan, unsaved, left_out = found.plan, found.unsaved, capture.left_out
     info, latest = plan.info, unsaved.latest
-    more = f", {len(left_out)} left out" if left_out else ""
-    what = f"{amount(capture.contents)}{more}, {size(capture.size)}"
-    since, differ = "nothing is saved yet under it", list[str]()
+    omitted = f", {len(left_out)} left out" if left_out else ""
+    what = f"{amount(capture.contents)}{omitted}, {size(capture.size)}"
+    since, differences = "nothing is saved yet under it", list[str]()
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
     elif latest is not None:
         since = f"since {latest.snapshot_id} ({age(made_at(latest), now_utc())}): {changes(unsaved.changes)}"
-        differ = change_lines(unsaved.changes, verbose=verbose)
+        differences = change_lines(unsaved.changes, verbose=verbose)
     free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
     fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
-    gone = [] if not options.removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
-    told = [shown(f"would save {what} to label {info.label}"), shown(since), *differ, shown(fits), *gone]
+    deleted = [] if not options.removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
+    lines = [shown(f"would save {what} to label {info.label}"), shown(since), *differences, shown(fits), *deleted]
     if plan.unchanged:
-        told = [shown(f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"), shown(what)]
-    opened.output.show(_document(capture, None, found), *told, "nothing written")
+        lines = [shown(f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"), shown(what)]
+    opened.output.show(_document(capture, None, found), *lines, "nothing written")
     return found
 
 
@@ -153,35 +153,35 @@ def _document(capture: Capture, saved: Saved | None, found: Preview | None = Non
             "delete": list(plan.removed),
             **unsaved_document(found.unsaved),
         }
-    told = ("left_out", "notes", "secrets", "allowed")
+    lists = ("left_out", "notes", "secrets", "allowed")
     return {
         "snapshot": None if saved is None else asdict(saved.info),
         "file_count": None if contents is None else len(contents.files),
         "dry_run": found is not None,
         "would": would,
-        **{key: [asdict(each) for each in getattr(capture, key)] for key in told},
+        **{key: [asdict(item) for item in getattr(capture, key)] for key in lists},
         "ignored": list(capture.ignored),
         "masked": list(capture.masked),
     }
 
 
-def _tell(capture: Capture, common: CommonOptions, saving: SavingOptions, *, verbose: bool) -> None:
+def _note_details(capture: Capture, common: CommonOptions, saving: SavingOptions, *, verbose: bool) -> None:
     output = common.output
     notes = few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose)
     if capture.ignored:
-        told = verbose or len(capture.ignored) <= FEW
-        names = f": {', '.join(capture.ignored)}" if told else "; --verbose names them"
+        name_all = verbose or len(capture.ignored) <= FEW
+        names = f": {', '.join(capture.ignored)}" if name_all else "; --verbose names them"
         notes.append(f"{count(len(capture.ignored), 'name')} excluded{names}")
         kinds = AGENTS[common.agent].kinds_among(capture.ignored) if common.agent is not None else ()
         if kinds:
             notes.append(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
     if saving.secrets == "mask":
-        notes += few([f"masked: {each}" for each in capture.secrets], verbose=verbose)
+        notes += few([f"masked: {secret}" for secret in capture.secrets], verbose=verbose)
     if capture.allowed:
         notes.append(f"{count(len(capture.allowed), 'likely secret')} saved, as allowed")
     for line in notes:
         output.note(line)
-    for line in few([f"left out: {each.name}: {each.reason}" for each in capture.left_out], verbose=verbose):
+    for line in few([f"left out: {entry.name}: {entry.reason}" for entry in capture.left_out], verbose=verbose):
         output.warn(line)
 
 
@@ -189,14 +189,14 @@ def _lines(saved: Saved) -> list[str]:
     """The outcome of a backup; joined with another's, a snapshot is more than was read."""
     info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
-    left = f"{len(saved.left_out)} left out" if saved.left_out else ""
+    omitted = f"{len(saved.left_out)} left out" if saved.left_out else ""
     files = amount(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
-    what = ", ".join(filter(None, (files, left, size(saved.size), f"stored as {stored(info)}")))
+    what = ", ".join(filter(None, (files, omitted, size(saved.size), f"stored as {stored(info)}")))
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
-    held_by = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
-    return [f"unchanged since {stamp(made)} ({age(made, now_utc())}); nothing written", held_by, what]
+    holder = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
+    return [f"unchanged since {stamp(made)} ({age(made, now_utc())}); nothing written", holder, what]
 
 
 def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
@@ -205,8 +205,8 @@ def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
         return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
     other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
     if joined and info.head:
-        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
-        return f"joined with {other}{twice}; restore to get both"
+        copies = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
+        return f"joined with {other}{copies}; restore to get both"
     if info.head:
         return f"this is the latest now, in the place of {other}"
     return f"saved, and the latest is {other}"
@@ -244,15 +244,15 @@ def run_watch(
         with open_memory(replace(common, quiet=True), making=True, wire=format) as opened:
             return save(opened, paths, saving.parsed(common.agent), unattended=True)
 
-    def tell(done: LastRun, _error: BaseException | None) -> None:
+    def report(run: LastRun, _error: BaseException | None) -> None:
         # Only now: an error of the first run is one line, and the only one.
         if greeting:
             output.note(greeting.pop())
         with suppress(Failure):  # a reader that went away must not end the backups
-            outputs.tell_run(done, output)
+            outputs.report_run(run, output)
 
     state = last_run_path(place.url, saving.label)
-    watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=tell)
+    watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=report)
     code = FAILED
     try:
         last = watch.run()

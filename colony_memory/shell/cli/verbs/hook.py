@@ -58,22 +58,22 @@ def run_hook(
     colony-memory hook uninstall claude-code
     colony-memory hook --format gemini ~/agent/memory
     """
-    doing, host, folder = _read(words)
+    action, host, folder = _parse_words(words)
     seconds = read_seconds("--timeout", timeout)
     call = Call(folder or "", host or format, seconds, saving, common)
-    if doing == "install":
+    if action == "install":
         return _install(call, settings, dry_run=dry_run)
-    if doing == "uninstall":
+    if action == "uninstall":
         from colony_memory.shell.hooks.install import without_hooks
 
-        of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
-        return _change(call, settings, partial(without_hooks, folder=of), dry_run=dry_run)
+        only = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
+        return _change(call, settings, partial(without_hooks, folder=only), dry_run=dry_run)
     if settings is not None or dry_run:
         raise ValueError("--settings and --dry-run are for 'hook install' and 'hook uninstall'")
     return answer_host(call)
 
 
-def _read(words: Sequence[str]) -> tuple[str, str, str | None]:
+def _parse_words(words: Sequence[str]) -> tuple[str, str, str | None]:
     """The deed, empty where a host calls; the host; the folder."""
     first, *others = words
     if "" in words:
@@ -137,8 +137,8 @@ def _change(
     off = switched_off(change.path, host)
     if off and installs:
         output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
-    for each in commands_built_on(change.after):
-        output.warn(f"left as it is, since it does more than a hook of this program: {shown(each)}")
+    for entry in commands_built_on(change.after):
+        output.warn(f"left as it is, since it does more than a hook of this program: {shown(entry)}")
     if dry_run and not output.as_json:
         output.answer(change.difference or f"nothing would change in {change.path}\n")
         return 0
@@ -157,7 +157,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
     words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.saving.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
-    settle: dict[str, Callable[[Any], Any]] = {
+    converters: dict[str, Callable[[Any], Any]] = {
         **dict.fromkeys(("config", "key_file", "witness", "passphrase_file"), settled),
         "before": settled_command,
         "encrypt_to": settled_recipients,
@@ -171,11 +171,11 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     for name, value in given.items():
         if name in ("vault", "label", "as_json", "quiet", "note", "tag") or value in (None, usual.get(name)):
             continue
-        flag, said = OPTIONS[name][0].split()[0], settle.get(name, lambda value: value)(value)
-        if isinstance(said, bool):
-            words += [flag] if said else []
-        elif said is not None:
-            words += [f"{flag}={each}" for each in (said if isinstance(said, (list, tuple)) else [said])]
+        flag, converted = OPTIONS[name][0].split()[0], converters.get(name, lambda value: value)(value)
+        if isinstance(converted, bool):
+            words += [flag] if converted else []
+        elif converted is not None:
+            words += [f"{flag}={item}" for item in (converted if isinstance(converted, (list, tuple)) else [converted])]
     return (*words, folder)
 
 
@@ -199,14 +199,14 @@ class Call(Record):
     saves: bool = False  # it is an event to save at
     state: Path | None = None  # where it is noted how that went
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self.deadline - time.monotonic()
 
-    def tell(self) -> tuple[str, str]:
+    def check(self) -> tuple[str, str]:
         """Look how the memory stands."""
         label = self.saving.label
-        with hosts.heard() as said, open_memory(replace(self.common, quiet=True)) as opened:
-            stand = hosts.stand_of(
+        with hosts.heard() as messages, open_memory(replace(self.common, quiet=True)) as opened:
+            summary = hosts.stand_of(
                 opened.memory,
                 self.folder,
                 label=label,
@@ -215,12 +215,12 @@ class Call(Record):
                 way_back=command("restore", self.folder, label=label, given=asdict(self.common)),
                 log=read_runs(opened.place.url, label),
             )
-        return stand, shown("; ".join(said))
+        return summary, shown("; ".join(messages))
 
     def save(self) -> tuple[str, str]:
         """Save the memory, and note how that went."""
         self.state = last_run_path(choose_place(self.common.vault).url, self.saving.label)
-        with hosts.heard() as said:
+        with hosts.heard() as messages:
             try:
                 run = run_of(now_utc(), self._save())
             except Exception as error:
@@ -228,8 +228,8 @@ class Call(Record):
                 raise
             hosts.note_run(self.state, run)
         if not run.ok:
-            said.insert(0, f"not all of the memory is saved: {run.message}")
-        return "", shown("; ".join(said))
+            messages.insert(0, f"not all of the memory is saved: {run.message}")
+        return "", shown("; ".join(messages))
 
     def _save(self) -> Saved | None:
         from colony_memory.shell.cli.verbs import backup
@@ -239,7 +239,7 @@ class Call(Record):
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
             if is_empty(self.folder) and (not opened.place.exists() or opened.memory.latest(label=label) is None):
                 return None
-            options, patience = self.saving.parsed(self.common.agent), min(_PATIENCE, self.left())
+            options, patience = self.saving.parsed(self.common.agent), min(_PATIENCE, self.seconds_left())
             return backup.save(opened, [self.folder], options, unattended=True, patience=patience)
 
     def failed(self, error: BaseException | None) -> tuple[str, str]:
@@ -247,16 +247,16 @@ class Call(Record):
         in_time = error is not None
         if error is None:
             error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")
-        what = shown(describe(error))
+        reason = shown(describe(error))
         if not self.saves:
-            stand = hosts.unknown(self.folder, self.saving.label, kind_of(error))
-            return stand, f"the memory could not be looked at: {what}"
+            summary = hosts.unknown(self.folder, self.saving.label, kind_of(error))
+            return summary, f"the memory could not be looked at: {reason}"
         if self.state is not None and not in_time:
             hosts.within(_LONGEST_NOTE, partial(hosts.note_run, self.state, run_of(now_utc(), None, error)))
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
-            return "", f"the memory is saved, but: {what}"
+            return "", f"the memory is saved, but: {reason}"
         again = command("backup", self.folder, label=self.saving.label, given=asdict(self.common))
-        return "", f"the memory was not saved: {what}; try: {again}"
+        return "", f"the memory was not saved: {reason}; try: {again}"
 
 
 def answer_host(call: Call) -> int:
@@ -269,7 +269,7 @@ def answer_host(call: Call) -> int:
     call.saves = event not in host.tells
     if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    done, error = hosts.within(call.left(), call.save if call.saves else call.tell)
+    done, error = hosts.within(call.seconds_left(), call.save if call.saves else call.check)
     context, problem = done or call.failed(error)
     not_understood = unread and f"what {host.title} said could not be understood, {unread}"
     problem = "; ".join(filter(None, [problem, not_understood]))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 # Characters of names that are written although a row above has the same.
-_AGAIN_CHARS = 2**22
+_REPEATED_CHARS = 2**22
 
 
 def run_list(*, label: str | None = None, tag: list[str] | None = None, common: CommonOptions) -> None:
@@ -59,16 +59,16 @@ def run_list(*, label: str | None = None, tag: list[str] | None = None, common: 
 
 
 def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
-    room, above, written = _AGAIN_CHARS, None, dict[int, tuple[str, int]]()
+    budget, previous, firsts = _REPEATED_CHARS, None, dict[int, tuple[str, int]]()
     for info in infos:
         names = info.doc_names
-        if id(names) not in written and above is not None and names == above.doc_names:
-            written[id(names)] = written[id(above.doc_names)]
-        of, chars = written.setdefault(id(names), (info.snapshot_id, sum(map(len, names)) + 8 * len(names)))
-        room -= chars if of != info.snapshot_id else 0
+        if id(names) not in firsts and previous is not None and names == previous.doc_names:
+            firsts[id(names)] = firsts[id(previous.doc_names)]
+        first, chars = firsts.setdefault(id(names), (info.snapshot_id, sum(map(len, names)) + 8 * len(names)))
+        budget -= chars if first != info.snapshot_id else 0
         row = {**asdict(replace(info, doc_names=[])), "doc_names": names}
-        yield row if room >= 0 or of == info.snapshot_id else {**row, "doc_names": None, "doc_names_of": of}
-        above = info
+        yield row if budget >= 0 or first == info.snapshot_id else {**row, "doc_names": None, "doc_names_of": first}
+        previous = info
 
 
 def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) -> None:
@@ -199,11 +199,11 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
         with opened.working():
             found = file_history(opened.memory, name, label=label, patch=patch)
         rows, parts = [], []
-        for each in found.changes:
-            info, word, lines = each.snapshot, change_word(found.name, each), line_counts(each)
-            made, of = when(made_at(info)), "-" if each.kind == "removed" else size(each.size)
-            rows.append((info.snapshot_id, made, word, lines, of))
-            text = "Too much to show.\n" if each.patch is None else each.patch
+        for change in found.changes:
+            info, word, lines = change.snapshot, change_word(found.name, change), line_counts(change)
+            made, length = when(made_at(info)), "-" if change.kind == "removed" else size(change.size)
+            rows.append((info.snapshot_id, made, word, lines, length))
+            text = "Too much to show.\n" if change.patch is None else change.patch
             parts.append(f"snapshot {info.snapshot_id} ({made}): {word}, {lines}\n{text}")
         if patch and not common.as_json:
             opened.output.answer_patch("\n".join(parts))
@@ -236,8 +236,8 @@ def run_grep(
         with opened.working("Searching"):
             found = search_files(opened.memory, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
         if not found.complete:
-            told = len(found.matches)
-            lines = "line is" if told == 1 else f"{told} lines are"
+            number = len(found.matches)
+            lines = "line is" if number == 1 else f"{number} lines are"
             opened.output.warn(f"only the newest {lines} told: look for something rarer")
         if found or common.as_json:
             opened.output.show({"pattern": pattern, **asdict(found)}, *_match_lines(found))
@@ -256,14 +256,14 @@ def _match_lines(found: SearchReport) -> Iterator[str]:
         for word, info, more in (("first", first.first, ""), ("last ", first.last, latest), ("gone ", first.gone, "")):
             if info is not None:
                 yield f"  {word}  {shown(info.snapshot_id)}  {when(made_at(info))}{more}"
-        for each in (first, *others):
-            if each.line is None:
+        for match in (first, *others):
+            if match.line is None:
                 yield "    not text, and found in it"
                 continue
-            start, end = each.span
-            parts = (each.line[:start], each.line[start:end], each.line[end:])
-            before, it, after = map(shown_with_tabs, parts)
-            yield f"    {each.number}: {before}{styled(it, 'bold red') if it else ''}{after}"
+            start, end = match.span
+            parts = (match.line[:start], match.line[start:end], match.line[end:])
+            before, hit, after = map(shown_with_tabs, parts)
+            yield f"    {match.number}: {before}{styled(hit, 'bold red') if hit else ''}{after}"
     yield f"{count(len(found.matches), 'line')} in {count(found.searched, 'snapshot')}"
 
 
@@ -291,20 +291,20 @@ def run_diff(
             memory = opened.memory
             first, *second = [read_side(memory, side, label=label) for side in (a, b) if side is not None]
             before, after = (first, second[0]) if second else (first, read_own_folder(memory, label))
-            found = compare_files(before.documents, after.documents)
+            difference = compare_files(before.documents, after.documents)
             text = patch_of(before, after) if patch else None
-        left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
+        left_out = [f"left out: {entry.name}: {entry.reason}" for entry in (*before.left_out, *after.left_out)]
         for line in few(left_out, verbose=verbose):
             opened.output.warn(line)
         if text is not None and not common.as_json:
             opened.output.answer_patch(text)
         else:
-            sides = {"a": before.name, "b": after.name, "differs": bool(found)}
+            sides = {"a": before.name, "b": after.name, "differs": bool(difference)}
             opened.output.show(
-                {**sides, **asdict(found), "patch": text},
+                {**sides, **asdict(difference), "patch": text},
                 shown(f"from {before.title}"),
                 shown(f"to   {after.title}"),
-                *change_lines(found, verbose=verbose),
-                f"{changes(found)}, {found.unchanged} the same",
+                *change_lines(difference, verbose=verbose),
+                f"{changes(difference)}, {difference.unchanged} the same",
             )
-    return FAILED if exit_code and found else 0
+    return FAILED if exit_code and difference else 0

@@ -13,7 +13,7 @@ from colony_memory.exceptions import Hint
 from colony_memory.shell.app.pick import left_out, made_at, parse_moment, stamp
 from colony_memory.shell.app.restore import RestoredFolder, restore_folder
 from colony_memory.shell.cli.app import CommonOptions, split_positional
-from colony_memory.shell.cli.call import host_of, open_memory, tell_host
+from colony_memory.shell.cli.call import host_of, open_memory, report_host
 from colony_memory.shell.words import age, count, few, now_utc, users_line
 from colony_memory.shell.words.errors import FAILED, Failure, signals_raise
 
@@ -97,28 +97,28 @@ def run_restore(
                 host=host,
                 on_progress=opened.progress.steps("writing"),
             )
-        info, written, before, left = restored.info, restored.written, restored.before, restored.salvaged
+        info, written, before, salvaged = restored.info, restored.written, restored.before, restored.salvaged
         document = {
             "snapshot": asdict(info),
             "before": None if before is None else asdict(before.info),
             "directory": directory,
             "dry_run": dry_run,
-            "filled": [asdict(each) for each in restored.filled],
-            "salvaged": left if left is None else {name: getattr(left, name) for name in _SALVAGED},
+            "filled": [asdict(fill) for fill in restored.filled],
+            "salvaged": salvaged if salvaged is None else {name: getattr(salvaged, name) for name in _SALVAGED},
             **asdict(written),
             **({} if host is None else {"not_written": host.left}),
         }
         if before is not None:
             opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
-            for each in before.left_out:
-                opened.output.warn(f"left out of it: {each.name}: {each.reason}")
+            for entry in before.left_out:
+                opened.output.warn(f"left out of it: {entry.name}: {entry.reason}")
         lines = restore_lines(restored, directory, dry_run=dry_run, verbose=verbose)
         opened.output.done(document, *lines)
         warn_of_lacks(info, written, restored.filled)
-        if left is not None and left.damage is not None:
-            _warn_of_salvage(left)
+        if salvaged is not None and salvaged.damage is not None:
+            _warn_of_salvage(salvaged)
         if host is not None:
-            tell_host(host, opened.output)
+            report_host(host, opened.output)
     if not restored:
         hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
         unsaved, in_use = len(written.unsaved), len(written.in_use)
@@ -126,11 +126,11 @@ def run_restore(
         busy = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open in {users_line(written)}"
         reasons = filter(None, [unsaved and lost, in_use and f"{busy}, to be stopped first"])
         raise Failure(f"it would be refused: {' and '.join(map(str, reasons))}", code=FAILED, hint=hint)
-    return 0 if left is None or left else FAILED
+    return 0 if salvaged is None or salvaged else FAILED
 
 
 def restore_lines(
-    restored: RestoredFolder, directory: str, told: Iterable[str] = (), *, dry_run: bool, verbose: bool
+    restored: RestoredFolder, directory: str, messages: Iterable[str] = (), *, dry_run: bool, verbose: bool
 ) -> list[str]:
     """The result of a restore or of its dry run: the names, the first of each kind or all, what was told, and the sum.
 
@@ -141,13 +141,13 @@ def restore_lines(
     why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
     folders, removed = len(written.directories), len(written.removed)
     lines = list[str]()
-    for planned, done, names, all_of_them in (
+    for planned, done, names, name_all in (
         ("would create ", "created ", [*written.created, *(f"{name}/" for name in written.directories)], False),
         ("would replace", "replaced", [f"{name}{why.get(name, '')}" for name in written.replaced], False),
         ("would remove ", "removed ", [f"{name}{why.get(name, '')}" for name in written.removed], dry_run),
         ("would set mode", "set mode", written.permissions, False),
     ):
-        lines += few([f"{planned if dry_run else done} {name}" for name in names], verbose=verbose or all_of_them)
+        lines += few([f"{planned if dry_run else done} {name}" for name in names], verbose=verbose or name_all)
     masked = [f"left as it is {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
     lines += [f"saved nowhere {name}" for name in written.unsaved]
@@ -166,7 +166,7 @@ def restore_lines(
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     return [
         *lines,
-        *told,
+        *messages,
         f"would restore {named}; nothing written" if dry_run else f"restored {named}",
         f"made {stamp(made_at(info))} ({age(made_at(info), now_utc())})",
         f"{directory}: {', '.join(filter(None, figures))}",
@@ -175,13 +175,13 @@ def restore_lines(
 
 def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
     """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
-    told = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
-    told += map(str, filled)
+    messages = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
+    messages += map(str, filled)
     if written.masked:
         names = listed(written.masked, most=_SHOWN)
-        told.append(f"secrets were masked when this was saved, put them in again: {names}")
-    for each in told:
-        warn(each)
+        messages.append(f"secrets were masked when this was saved, put them in again: {names}")
+    for message in messages:
+        warn(message)
 
 
 def _warn_of_salvage(salvaged: Salvaged) -> None:

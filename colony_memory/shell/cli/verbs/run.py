@@ -17,7 +17,7 @@ from colony_memory.shell.app.open import choose_place
 from colony_memory.shell.app.pick import made_at, stamp
 from colony_memory.shell.app.run import Begun, begin, keep_for_way_back
 from colony_memory.shell.cli import output as outputs
-from colony_memory.shell.cli.call import at_vault, format_of, host_of, open_memory, tell_host, trust_of
+from colony_memory.shell.cli.call import at_vault, format_of, host_of, open_memory, report_host, trust_of
 from colony_memory.shell.cli.verbs import backup
 from colony_memory.shell.cli.verbs.restore import restore_lines, warn_of_lacks
 from colony_memory.shell.words import errors
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from colony_memory.shell.cli.output import Output
 
 
-def _split(given: Sequence[str]) -> tuple[str, list[str]]:
+def _split(words: Sequence[str]) -> tuple[str, list[str]]:
     """The folder, and the words of the command; in a container, do what its first process owes, before all else."""
     become_init(lambda line: say(f"error: {line}"))
-    directory, *program = given
+    directory, *program = words
     if not directory:
         raise ValueError("an empty path")
     if not program or not program[0]:
@@ -95,8 +95,8 @@ def run_run(
         if begun.restored is not None:
             lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose)
         else:
-            stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
-            lines = [*begun.told, f"{directory} would stay as it is: {stays}"]
+            reason = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
+            lines = [*begun.told, f"{directory} would stay as it is: {reason}"]
         output.report(*lines)
         return FAILED if begun.failed else 0
     again = partial(errors.command, label=label, given=asdict(common))
@@ -108,9 +108,9 @@ def run_run(
         with errors.signals_raise(first_only=True):
             begun = start(opened.memory)
         back = again("restore", directory, options=["--snapshot-first"])
-        _tell_start(begun, directory, output, where=opened.place.title, again=back)
+        _report_start(begun, directory, output, where=opened.place.title, again=back)
         if host is not None and begun.restored is not None:
-            tell_host(host, output)
+            report_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
         nothing_yet = begun.is_first
 
@@ -125,8 +125,8 @@ def run_run(
             nothing_yet = False
             return saved
 
-        tell = lambda done, _error: outputs.tell_run(done, output, aside=True)  # noqa: E731
-        watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=tell)
+        report = lambda run, _error: outputs.report_run(run, output, to_stderr=True)  # noqa: E731
+        watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=report)
         # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
         stack.enter_context(watch)
@@ -140,8 +140,8 @@ def run_run(
             code = code or INTERRUPTED
         else:
             if not last.ok:
-                some = last.snapshot_id
-                lacks = "not all of its memory is saved" if some else "its memory was not saved at its end"
+                saved_id = last.snapshot_id
+                lacks = "not all of its memory is saved" if saved_id else "its memory was not saved at its end"
                 # What the folder itself is to blame for, another backup would fail of too.
                 hint = None if isinstance(watch.last_error, ValueError) else again("backup", directory)
                 output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
@@ -151,9 +151,9 @@ def run_run(
     return code or (FAILED if begun.failed else 0)
 
 
-def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
-    for told in begun.told:
-        output.warn(told)
+def _report_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
+    for message in begun.told:
+        output.warn(message)
     if begun.failed is not None:
         output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
     if begun.is_first:
@@ -198,8 +198,8 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
         say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})
     else:
         # A command that is cut could not be pasted.
-        told = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
-        say(f"the command ended with exit code {code}; {told}")
+        advice = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
+        say(f"the command ended with exit code {code}; {advice}")
     return code
 
 

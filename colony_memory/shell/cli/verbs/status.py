@@ -100,7 +100,7 @@ def run_status(
         if common.as_json or not (common.quiet and limit):
             document = status_document(checked, url=place.url, max_age=limit, given=given)
             opened.output.show(document, *_lines(checked, document, place, given, verbose=verbose))
-        _raise_what_fails(checked, place, limit, given)
+        _raise_failure(checked, place, limit, given)
     return 0
 
 
@@ -110,43 +110,43 @@ def _lines(
     """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
     now = now_utc()
     found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
-    state, told, limits = verdict.state, str(verdict.state), ""
+    state, headline, limits = verdict.state, str(verdict.state), ""
     if unsaved and unsaved.files_ahead and not verdict.empty:
         ahead = f"ahead by {count(unsaved.files_ahead, 'file')}, {count(unsaved.lines_ahead, 'line')}"
-        told = ahead if state == "ahead" else f"{state}, {ahead}"
+        headline = ahead if state == "ahead" else f"{state}, {ahead}"
     if state == "saved":
         limits = " (not read, so damage would not show)"
         if verdict.closed:
             limits = " (encrypted, and no identity opens it here: whole, but its content was not read)"
     free = "" if found.available_bytes is None else f", {size(found.available_bytes)} free"
-    of, later = "", "; the vault gives room with the first backup"
+    quota, later = "", "; the vault gives room with the first backup"
     if found.quota_bytes:
-        of, later = f" of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)", ""
+        quota, later = f" of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)", ""
     lines = [
-        f"{styled(told, _STYLES[state])}{limits}: {_answer(checked, place, now)}{free}",
+        f"{styled(headline, _STYLES[state])}{limits}: {_answer(checked, place, now)}{free}",
         "",
         f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
-        f"used   {size(found.used_bytes)}{of}, in {count(found.files, 'vault file')}{later}",
-        *few([f"next   {each}" for each in next_backups(found)], verbose=False),
+        f"used   {size(found.used_bytes)}{quota}, in {count(found.files, 'vault file')}{later}",
+        *few([f"next   {line}" for line in next_backups(found)], verbose=False),
     ]
     if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
-        one, other = checked.points
+        fit_1, fit_2 = checked.points
         again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
-        lines.append(f"format the vault keeps about {one} such snapshots, in format 2 {min(other, _MANY)}: {again}")
+        lines.append(f"format the vault keeps about {fit_1} such snapshots, in format 2 {min(fit_2, _MANY)}: {again}")
     if found.operations_left is not None:
         wait = found.operations_reset_seconds
-        back = "" if wait is None else f", all of them again in {show_duration(wait)}"
-        lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
+        reset = "" if wait is None else f", all of them again in {show_duration(wait)}"
+        lines.append(f"left   {found.operations_left} uploads and deletes this hour{reset}")
     elif found.operations_spent:
         lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
     lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
-    rows = [_row(each, checked.verdicts[each.label]) for each in found.labels]
+    rows = [_row(label, checked.verdicts[label.label]) for label in found.labels]
     lines += ["", draw(_LABELS, rows) if rows else "no snapshots"]
     if unsaved is not None:
         lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
-    for problem, told in zip(checked.problems, document["problems"], strict=True):
-        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {told['mend']}"]
-        lines += [f"restore  {told['fallback']}"] if told["fallback"] else []
+    for problem, entry in zip(checked.problems, document["problems"], strict=True):
+        lines += ["", f"problem  {shown(_named(problem))}", f"mend it  {entry['mend']}"]
+        lines += [f"restore  {entry['fallback']}"] if entry["fallback"] else []
     return lines
 
 
@@ -172,7 +172,7 @@ def _row(label: LabelMap, verdict: Protection) -> tuple[str, ...]:
         when(made_at(label.oldest)) if label.oldest else "-",
         "not told" if label.snapshots and not label.plain_bytes else size(label.plain_bytes),
         size(label.stored_bytes),
-        "; ".join(str(each) for each in problems if each) or ("see below" if verdict.problems else "none found"),
+        "; ".join(str(item) for item in problems if item) or ("see below" if verdict.problems else "none found"),
     )
 
 
@@ -189,7 +189,7 @@ def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
         lines += change_lines(found.changes, verbose=verbose)
     if left_out:
         lines.append(f"{count(len(left_out), 'name')} cannot be saved:")
-        lines += few([shown(f"{each.name}: {each.reason}") for each in left_out], verbose=verbose)
+        lines += few([shown(f"{entry.name}: {entry.reason}") for entry in left_out], verbose=verbose)
     return lines
 
 
@@ -197,8 +197,8 @@ def status_document(
     checked: Checked, *, url: str, max_age: timedelta | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     verdict, unsaved, found = checked.verdict, checked.unsaved, asdict(checked.found)
-    for each in found["labels"]:
-        each.update(_verdict_document(checked.verdicts[each["label"]]))
+    for label in found["labels"]:
+        label.update(_verdict_document(checked.verdicts[label["label"]]))
     ahead = None
     if unsaved is not None and unsaved.problem is None:
         ahead = {"files": unsaved.files_ahead, "lines": unsaved.lines_ahead}
@@ -213,19 +213,19 @@ def status_document(
         "points": None if checked.points is None else dict(zip(("format_1", "format_2"), checked.points, strict=True)),
         "problems": [
             {
-                "label": each.label,
-                "snapshot_id": each.snapshot_id,
-                "what": each.what,
-                "mend": mending(each, given),
-                "fallback": command("restore", "DIR", options=["--fallback"], label=each.label, given=given)
-                if each.mending == "replace"
+                "label": problem.label,
+                "snapshot_id": problem.snapshot_id,
+                "what": problem.what,
+                "mend": mending(problem, given),
+                "fallback": command("restore", "DIR", options=["--fallback"], label=problem.label, given=given)
+                if problem.mending == "replace"
                 else None,
             }
-            for each in checked.problems
+            for problem in checked.problems
         ],
         "unsaved": None
         if unsaved is None
-        else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
+        else {**unsaved_document(unsaved), "left_out": [asdict(entry) for entry in unsaved.capture.left_out]},
         "watch": {
             label: {
                 **{key: value for key, value in run_document(log.last).items() if key != "pid"},
@@ -254,20 +254,20 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
         "not_compared": found.problem,
         "added": list(found.changes.added),
         "removed": list(found.changes.removed),
-        "changed": {name: asdict(each) for name, each in found.changes.changed.items()},
+        "changed": {name: asdict(counts) for name, counts in found.changes.changed.items()},
     }
 
 
 def next_backups(found: VaultMap) -> list[str]:
     """The size of each label's next backup, where that can be told, and how many more fit."""
     lines = []
-    for each in found.labels:
-        of = "" if each.label == "default" else f"label {each.label}: "
-        more = each.fits or 0
+    for label in found.labels:
+        prefix = "" if label.label == "default" else f"label {label.label}: "
+        more = label.fits or 0
         many = str(more) if more < 100 else f"about {float(f'{more:.1e}'):,.0f}" if more <= _MANY else f"{_MANY:,} and"
-        fits = "" if each.fits is None else f", so that {many} more fit"
-        if each.next_bytes:
-            lines.append(f"{of}{'at most ' if each.next_at_most else ''}about {size(each.next_bytes)}{fits}")
+        fits = "" if label.fits is None else f", so that {many} more fit"
+        if label.next_bytes:
+            lines.append(f"{prefix}{'at most ' if label.next_at_most else ''}about {size(label.next_bytes)}{fits}")
     return lines
 
 
@@ -276,8 +276,8 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     # A name that somebody made up may be the beginning of another snapshot's, or "latest".
     named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
     # The paths that were looked at, which are those of one label, else those that this host saves under it.
-    asked = given.get("paths") if problem.label == given.get("paths_label") else None
-    paths = asked or given.get("folders", {}).get(problem.label) or ["PATH"]
+    checked = given.get("paths") if problem.label == given.get("paths_label") else None
+    paths = checked or given.get("folders", {}).get(problem.label) or ["PATH"]
     folder = paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"
     ways: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
         "wait": ("status", (), []),
@@ -293,7 +293,7 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     return command(verb, *words, options=options, label=problem.label, given=given)
 
 
-def _raise_what_fails(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:
+def _raise_failure(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:
     """Raise what a monitor is told; without ``max_age`` only that nothing is saved."""
     verdict, code = checked.verdict, FAILED
     if verdict.empty:
@@ -301,12 +301,12 @@ def _raise_what_fails(checked: Checked, place: Place, max_age: timedelta | None,
     if max_age is None:
         return
     if verdict.stale and verdict.newest is not None and verdict.age is not None and verdict.age > max_age:
-        old, most = (show_duration(each.total_seconds()) for each in (verdict.age, max_age))
+        old, most = (show_duration(span.total_seconds()) for span in (verdict.age, max_age))
         what = f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed"
     elif verdict.state == "not protected" and verdict.newest is not None:
         what = f"nothing that is there now is saved{_of(verdict)}"
     elif verdict.state in ("at risk", "not protected"):
-        label = next(each for each in checked.found.labels if each.label == verdict.label)
+        label = next(found for found in checked.found.labels if found.label == verdict.label)
         first, *more = verdict.problems
         others = f" (and {count(len(more), 'more problem')})" if more else ""
         what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
@@ -346,12 +346,12 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
     made = made_at(info)
     seen = now - verdict.age if verdict.age is not None else made
     good = "known" if verdict.state == "saved" else "good"  # a backup that was not read is not called good
-    before_a_loss = [each.shrunk for each in checked.found.labels if each.label == verdict.label and each.shrunk]
+    before_a_loss = [label.shrunk for label in checked.found.labels if label.label == verdict.label and label.shrunk]
     facts = [
         f"last {good} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
         *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
         *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
-        *(f"{each.snapshot_id} is kept, as much less followed" for each in before_a_loss),
+        *(f"{info.snapshot_id} is kept, as much less followed" for info in before_a_loss),
         f"signed by {signer(info)}" if info.signed else "unsigned",
         "encrypted" if info.encrypted else "not encrypted",
     ]
@@ -360,10 +360,10 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
 
 def _watch(label: str, log: RunLog, now: datetime) -> str:
     run, good = log.last, log.last_success
-    of = "" if label == "default" else f"label {label}: "
+    prefix = "" if label == "default" else f"label {label}: "
     due = f", next {age(run.next_run, now)}" if run.next_run else ", ended"
-    told = f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message.removeprefix('failed: ')}{due}"
+    line = f"{prefix}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message.removeprefix('failed: ')}{due}"
     if not run.ok:
-        told += f"; {log.failed_since} failed since the last success, " if good else f"; {log.failed_since} failed, "
-        told += age(good.when, now) if good else "none succeeded"
-    return shown(told)
+        line += f"; {log.failed_since} failed since the last success, " if good else f"; {log.failed_since} failed, "
+        line += age(good.when, now) if good else "none succeeded"
+    return shown(line)

@@ -64,7 +64,7 @@ def run_prune(
         total += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
         lines.append(f"label {shown(label)}: {len(plan.keep)} to keep, {' and '.join(total)} to delete")
         if plan and not dry_run:
-            confirm("go on?", yes=yes, as_json=common.as_json, told=lines)
+            confirm("go on?", yes=yes, as_json=common.as_json, details=lines)
         deleted = 0
         if not dry_run:
             with opened.working("Pruning"):
@@ -82,18 +82,18 @@ def run_prune(
             output.show(document, *lines, "nothing deleted")
         else:
             output.done(document, f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
-            _tell_remaining(opened, label, [info.snapshot_id for info in plan.remove])
+            _report_remaining(opened, label, [info.snapshot_id for info in plan.remove])
 
 
-def _tell_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
+def _report_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
     from colony_memory._engine.rewrite import remaining_text
 
     if not deleted or opened.output.silent:
         return
-    left = opened.memory._run(remaining_text, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
-    if left:
+    ids = opened.memory._run(remaining_text, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
+    if ids:
         opened.output.report(
-            f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
+            f"what {ids[0] if len(ids) == 1 else f'{len(ids)} of them'} held stays readable in packs that other "
             f"snapshots share; to take a text out: {PROGRAM} rewrite"
         )
 
@@ -117,7 +117,7 @@ def run_delete(
         with opened.working("Deleting from"):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
         opened.output.done({**document, "dry_run": False}, f"deleted {named}")
-        _tell_remaining(opened, label, [snapshot_id])
+        _report_remaining(opened, label, [snapshot_id])
 
 
 def run_rewrite(
@@ -150,27 +150,27 @@ def run_rewrite(
             opened.memory.rewrite, exclude=exclude or (), replace=replace, format=format_of(format), sign=sign
         )
         with opened.working():
-            labels = label or [each.label for each in opened.memory.inspect().labels if each.newest]
-            plans = [rewrite(label=each, dry_run=True) for each in labels]
-        told = [
+            labels = label or [entry.label for entry in opened.memory.inspect().labels if entry.newest]
+            plans = [rewrite(label=name, dry_run=True) for name in labels]
+        summary = [
             f"label {plan.label}: {count(plan.writes, 'file')} to write, {size(plan.stored_bytes)}; "
             f"{count(plan.unchanged, 'snapshot')} stay as they are"
             for plan in plans
         ]
         if not dry_run and any(plan.writes for plan in plans):
-            confirm("save anew, and delete what is there?", yes=yes, as_json=common.as_json, told=told)
-        reports, lines = plans, [*told, "nothing written"]
+            confirm("save anew, and delete what is there?", yes=yes, as_json=common.as_json, details=summary)
+        reports, lines = plans, [*summary, "nothing written"]
         if not dry_run:
             with opened.working("Rewriting"):
-                reports, lines = [rewrite(label=each) for each in labels], []
-        for each in [] if dry_run else reports:
-            saved, gone = count(len(each.rewritten), "snapshot"), count(each.deleted, "snapshot")
-            lines.append(f"label {each.label}: {saved} saved anew, {gone} deleted")
-            if each.left:
-                then = f"{PROGRAM} prune --leftovers --label {each.label} --yes"
-                lines.append(f"{count(len(each.left), 'file')} may hold it until {each.until}: then run {then}")
+                reports, lines = [rewrite(label=name) for name in labels], []
+        for report in [] if dry_run else reports:
+            saved, gone = count(len(report.rewritten), "snapshot"), count(report.deleted, "snapshot")
+            lines.append(f"label {report.label}: {saved} saved anew, {gone} deleted")
+            if report.left:
+                cleanup = f"{PROGRAM} prune --leftovers --label {report.label} --yes"
+                lines.append(f"{count(len(report.left), 'file')} may hold it until {report.until}: then run {cleanup}")
         holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
-        document = {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in holders]}
+        document = {"rewritten": [asdict(item) for item in reports], "held_by": [str(item) for item in holders]}
         (output.show if dry_run else output.done)(document, *lines)
         for file in holders:
             output.warn(f"{file} on this host still holds it, and the next backup saves it again")
@@ -219,11 +219,11 @@ def _folders_with(
 
 def _holds(file: Path, texts: list[bytes]) -> bool:
     """A file holds one of the texts; one that cannot be read counts as without."""
-    kept, longest = b"", max(map(len, texts), default=0)
+    buffer, longest = b"", max(map(len, texts), default=0)
     with suppress(OSError), file.open("rb") as stream:
         while texts and (chunk := stream.read(_CHUNK)):
-            kept = kept[-longest:] + chunk
-            if any(text in kept for text in texts):
+            buffer = buffer[-longest:] + chunk
+            if any(text in buffer for text in texts):
                 return True
     return False
 
@@ -277,5 +277,5 @@ def run_tag(
         with opened.working("Writing to"):
             snapshot_id = find_id(opened.memory, snapshot, label=label)
             tags = opened.memory.tag(label=label, snapshot_id=snapshot_id, add=add or (), remove=remove or ())
-        told = f"snapshot {snapshot_id} of label {label} has the tags: {', '.join(tags) or 'none'}"
-        opened.output.done({"label": label, "tagged": snapshot_id, "tags": list(tags)}, told)
+        summary = f"snapshot {snapshot_id} of label {label} has the tags: {', '.join(tags) or 'none'}"
+        opened.output.done({"label": label, "tagged": snapshot_id, "tags": list(tags)}, summary)

@@ -72,17 +72,17 @@ def run_init(
     """
     from colony_memory._format.v2.zstd import WANTED, is_installed
 
-    given = url if url is not None else vault if vault is not None else load_config().settings.get("vault")
-    place, output = choose_place(given), Output(as_json, quiet)
+    chosen = url if url is not None else vault if vault is not None else load_config().settings.get("vault")
+    place, output = choose_place(chosen), Output(as_json, quiet)
     made = place.make(format=format_of(format))
     place.require()
     place.make_known()
-    told = f"{place.title} was there already{f', and is for format {format} now' if format else ''}"
+    outcome = f"{place.title} was there already{f', and is for format {format} now' if format else ''}"
     if made:
-        told = f"made {place.title}"
+        outcome = f"made {place.title}"
     elif place.comes_with_the_account:
-        told = f"{place.title} comes with the account; there is nothing to make"
-    output.done({"vault": place.url, "made": made, "format": getattr(place.backend, "snapshot_format", 1)}, told)
+        outcome = f"{place.title} comes with the account; there is nothing to make"
+    output.done({"vault": place.url, "made": made, "format": getattr(place.backend, "snapshot_format", 1)}, outcome)
     if made and format is None and not is_installed():
         output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
 
@@ -106,15 +106,15 @@ def run_export(snapshot: str, file: str, *, label: str = "default", force: bool 
             if file != "-":
                 save_export(exported, file, overwrite=force)
         info, made = exported.info, made_at(exported.info)
-        told = (
+        outcome = (
             f"exported snapshot {info.snapshot_id} of label {info.label}, made {stamp(made)} "
             f"({age(made, now_utc())}), {stored(info)}, to {'the standard output' if file == '-' else file}"
         )
         if file == "-":
             opened.output.answer(write_export(exported.label, exported.snapshot_id, exported.files))
-            opened.output.note(told)
+            opened.output.note(outcome)
         else:
-            opened.output.done({"snapshot": asdict(info), "file": file}, told)
+            opened.output.done({"snapshot": asdict(info), "file": file}, outcome)
 
 
 def _read_file(path: str) -> Export:
@@ -149,20 +149,20 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
         memory = ColonyMemory(backend=vault, **trust_of(common))
         reports = [memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)]
     else:
-        of = label or "default"
+        chosen = label or "default"
         with open_memory(common) as opened:
             memory = opened.memory
             with opened.working("Verifying"):
                 if snapshot is not None:
-                    reports = [memory.verify(label=of, snapshot_id=find_id(memory, snapshot, label=of))]
+                    reports = [memory.verify(label=chosen, snapshot_id=find_id(memory, snapshot, label=chosen))]
                 else:
-                    labels = [label] if label else [each.label for each in memory.inspect().labels]
-                    reports = [memory.verify(label=each) for each in labels]
+                    labels = [label] if label else [entry.label for entry in memory.inspect().labels]
+                    reports = [memory.verify(label=name) for name in labels]
                 for report in reports:
                     if not report and not report.limited:
                         disprove(identify_vault(memory), report.label)
             if not any(report.snapshots or report.problem for report in reports):
-                raise nothing_saved(memory, of)
+                raise nothing_saved(memory, chosen)
     good = all(reports)
     document = {"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]}
     if common.as_json or not (common.quiet and good):
@@ -172,28 +172,28 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
 
 def _verify_text(report: VerifyReport) -> str:
     """The checks of each snapshot, and every problem; of what only a signature proves, nothing where nobody signs."""
-    facts = {(each.signature, each.trust, each.catalog) for each in report.snapshots}
-    quiet = {("missing", "unchecked", "ok"), ("missing", "unchecked", "unchecked")}
-    plain = bool(report) and (report.pointer, report.rollback) == ("unchecked", "unchecked") and facts <= quiet
-    columns = _CHECKS[:4] if plain else _CHECKS
+    states = {(check.signature, check.trust, check.catalog) for check in report.snapshots}
+    expected = {("missing", "unchecked", "ok"), ("missing", "unchecked", "unchecked")}
+    unsigned = bool(report) and (report.pointer, report.rollback) == ("unchecked", "unchecked") and states <= expected
+    columns = _CHECKS[:4] if unsigned else _CHECKS
     rows = [
-        (shown(each.snapshot_id), *(getattr(each, column.head) for column in columns[1:])) for each in report.snapshots
+        (shown(check.snapshot_id), *(getattr(check, col.head) for col in columns[1:])) for check in report.snapshots
     ]
-    found = [each.problem for each in report.snapshots if each.problem and not each.unsigned]
-    found += [report.problem] if report.problem else []
-    found += [f"snapshot {each} was listed and is gone" for each in report.removed]
-    known = {each.snapshot_id for each in report.snapshots if each.problem}
-    found += [f"snapshot {each} is not by a trusted issuer" for each in report.forged if each not in known]
-    found += [older_than_signing(report.label, report.unsigned)] if report.unsigned else []
-    good, closed = sum(map(bool, report.snapshots)), sum(bool(each.sealed) for each in report.snapshots)
+    problems = [check.problem for check in report.snapshots if check.problem and not check.unsigned]
+    problems += [report.problem] if report.problem else []
+    problems += [f"snapshot {snapshot_id} was listed and is gone" for snapshot_id in report.removed]
+    known = {check.snapshot_id for check in report.snapshots if check.problem}
+    problems += [f"snapshot {forged} is not by a trusted issuer" for forged in report.forged if forged not in known]
+    problems += [older_than_signing(report.label, report.unsigned)] if report.unsigned else []
+    good, sealed = sum(map(bool, report.snapshots)), sum(bool(check.sealed) for check in report.snapshots)
     total = f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, " + (
-        "none signed" if plain else f"pointer {report.pointer}, rollback {report.rollback}"
+        "none signed" if unsigned else f"pointer {report.pointer}, rollback {report.rollback}"
     )
-    if closed:
-        which = "it" if len(report.snapshots) == 1 else count(closed, "snapshot")
+    if sealed:
+        which = "it" if len(report.snapshots) == 1 else count(sealed, "snapshot")
         total += f"; the content of {which} is encrypted and was not checked: no identity opens it here"
-    told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
-    return "\n".join([draw(columns, rows), *map(shown, told)])
+    lines = [*(f"problem  {problem}" for problem in dict.fromkeys(problems)), total]
+    return "\n".join([draw(columns, rows), *map(shown, lines)])
 
 
 def run_import(file: str, *, label: str | None = None, dry_run: bool = False, common: CommonOptions) -> None:
@@ -210,13 +210,13 @@ def run_import(file: str, *, label: str | None = None, dry_run: bool = False, co
         with opened.working("Importing into"):
             info = opened.memory.import_snapshot(exported, label=label, dry_run=dry_run)
         named = f"snapshot {info.snapshot_id} of label {info.label}"
-        told = f"imported {named}, {stored(info)}"
+        outcome = f"imported {named}, {stored(info)}"
         if info.reused:
-            told = f"{named} was there already; nothing written"
+            outcome = f"{named} was there already; nothing written"
         elif dry_run:
-            told = f"would import {named}, {stored(info)}; nothing written"
+            outcome = f"would import {named}, {stored(info)}; nothing written"
         latest = f"it is {'' if info.head else 'not '}the latest of its label"
-        lines = [told] if dry_run and not info.reused else [told, latest]
+        lines = [outcome] if dry_run and not info.reused else [outcome, latest]
         opened.output.done({"snapshot": asdict(info), "dry_run": dry_run}, *lines)
 
 
@@ -239,37 +239,37 @@ def run_copy(
         raise ValueError("give --from, --to, or both")
     output, trust = common.output, trust_of(common)
     # A witness is of one vault: the pointers of two would pass for one that went back.
-    guarded = {name: value for name, value in trust.items() if name != "witness"}
+    target_trust = {name: value for name, value in trust.items() if name != "witness"}
     with ExitStack() as stack:
-        here = stack.enter_context(at_vault(common.vault if source is None else source, output))
-        there = stack.enter_context(at_vault(common.vault if target is None else target, output))
-        if here.identity == there.identity:
+        src = stack.enter_context(at_vault(common.vault if source is None else source, output))
+        dst = stack.enter_context(at_vault(common.vault if target is None else target, output))
+        if src.identity == dst.identity:
             raise ValueError("--from and --to are the same vault")
-        stack.enter_context(naming_the_vault(here))
-        opened = OpenVault(ColonyMemory(backend=here.backend, **trust), here, output)
-        with output.working(f"Copying from {here.title} to {there.title}", opened.progress):
+        stack.enter_context(naming_the_vault(src))
+        opened = OpenVault(ColonyMemory(backend=src.backend, **trust), src, output)
+        with output.working(f"Copying from {src.title} to {dst.title}", opened.progress):
             report = copy(
                 opened.memory,
-                ColonyMemory(backend=there.backend, **guarded),
+                ColonyMemory(backend=dst.backend, **target_trust),
                 labels=label,
                 progress=opened.progress.steps("snapshot"),
                 dry_run=dry_run,
             )
         done, total = "would copy" if dry_run else "copied", sum(info.stored_bytes for info in report.copied)
-        told = f"{done} {count(len(report.copied), 'snapshot')} to {there.title}{f', {size(total)}' if total else ''}"
-        told += f"; {len(report.already)} there already"
-        told += f", {len(report.left_out)} left out" if report.left_out else ""
+        outcome = f"{done} {count(len(report.copied), 'snapshot')} to {dst.title}{f', {size(total)}' if total else ''}"
+        outcome += f"; {len(report.already)} there already"
+        outcome += f", {len(report.left_out)} left out" if report.left_out else ""
         latest = [f"latest of label {label}: {snapshot_id}" for label, snapshot_id in sorted(report.latest.items())]
         document = {
-            "from": here.url,
-            "to": there.url,
+            "from": src.url,
+            "to": dst.url,
             "copied": [asdict(info) for info in report.copied],
             "already": [asdict(info) for info in report.already],
             "left_out": [{"name": name, "reason": reason} for name, reason in report.left_out.items()],
             "latest": dict(report.latest),
             "dry_run": dry_run,
         }
-        output.done(document, told, *(["nothing written"] if dry_run else latest))
+        output.done(document, outcome, *(["nothing written"] if dry_run else latest))
         for name, reason in report.left_out.items():
             output.warn(f"left out: {name}: {reason}")
     return FAILED if report.left_out else 0
@@ -283,31 +283,31 @@ def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = Fa
     colony-memory keygen ~/agent/signing.pem
     colony-memory keygen --age ~/agent/identity.txt
     """
-    usual = "identity.txt" if age else "signing.pem"
+    default_name = "identity.txt" if age else "signing.pem"
     try:
-        place = config_directory() / usual if file is None else Path(settled(file))
+        key_path = config_directory() / default_name if file is None else Path(settled(file))
     except OSError as error:
         raise ValueError(f"{error}, or name a file") from error
-    path = shlex.quote(str(place.absolute()))
+    path = shlex.quote(str(key_path.absolute()))
     if age:
         from colony_memory.encryption import make_identity
 
-        kept, key = "recipient", make_identity(place)
+        field, key = "recipient", make_identity(key_path)
         uses = {"Encrypt from now on": f"ENCRYPT_TO={key}", "Read what is encrypted": f"IDENTITY={path}"}
         loss = "what is encrypted cannot be read again, by anybody."
     else:
         from colony_memory.signing import Ed25519Signer
 
         signer = Ed25519Signer.generate()
-        signer.save(place)
-        kept, key = "did_key", signer.did_key
+        signer.save(key_path)
+        field, key = "did_key", signer.did_key
         uses = {"Sign from now on": f"KEY_FILE={path}", "Trust it where you only read": f"TRUST={key}"}
         loss = "nothing new can be signed. Nobody can make it again."
-    lines = [f"key file    {place}", f"public key  {key}", ""]
+    lines = [f"key file    {key_path}", f"public key  {key}", ""]
     for use, setting in uses.items():
         lines += [f"{use}:", f"  export COLONY_MEMORY_{setting}"]
     lines.append(f"Keep a copy of the key file off this host: without it {loss}")
-    Output(as_json, quiet).done({"key_file": str(place), kept: key}, *lines)
+    Output(as_json, quiet).done({"key_file": str(key_path), field: key}, *lines)
 
 
 def run_report(
@@ -338,7 +338,7 @@ def run_report(
             output.answer(page)
             return
         save_own(html, page.encode("utf-8"), "the page", overwrite=force)
-        number = sum(len(each["snapshots"]) for each in labels)
+        number = sum(len(row["snapshots"]) for row in labels)
         document = {"file": html, "snapshot_count": number, "state": checked.verdict.state}
         output.done(document, f"the report on {count(number, 'snapshot')} is in {html}")
 
@@ -351,31 +351,31 @@ def run_config(*, path: bool = False, common: CommonOptions) -> None:
     colony-memory config --json
     """
     call = CURRENT.get()
-    given, named = ({}, None) if call is None else (call.settings(), call.named_file)
+    explicit, named_file = ({}, None) if call is None else (call.settings(), call.named_file)
     if path:
-        place = config_path(named)
+        place = config_path(named_file)
         common.output.show({"path": str(place), "exists": place.exists()}, str(place))
         return
-    file, default, key = load_config(named), ("default",), "set" if os.environ.get("COLONY_API_KEY") else None
-    made = effective(file, given)
+    file, default, key = load_config(named_file), ("default",), "set" if os.environ.get("COLONY_API_KEY") else None
+    merged = effective(file, explicit)
     label = os.environ.get("COLONY_MEMORY_LABEL")
     if label is not None:
-        made["label"] = Setting(label, ("COLONY_MEMORY_LABEL",))
-    usual = {each.name: each.default or None for verb in ("status", "watch") for each in parameters_of(verb)}
-    usual["vault"] = choose_place().url if "vault" not in made else None
-    found = {name: made.get(name) or Setting(usual.get(name), default) for name in SETTINGS}
+        merged["label"] = Setting(label, ("COLONY_MEMORY_LABEL",))
+    defaults = {param.name: param.default or None for verb in ("status", "watch") for param in parameters_of(verb)}
+    defaults["vault"] = choose_place().url if "vault" not in merged else None
+    found = {name: merged.get(name) or Setting(defaults.get(name), default) for name in SETTINGS}
     document = {"path": str(file.path), "exists": file.exists, "api_key": key}
-    rows = [each for each in found.items() if each[1].value not in (None, (), [])]
+    rows = [row for row in found.items() if row[1].value not in (None, (), [])]
     rows.sort(key=lambda row: row[1].sources == default)
-    for name, shows in (("base_url", os.environ.get("COLONY_BASE_URL")), ("api_key", key)):
-        rows[:0] = [(name, Setting(shows, (f"COLONY_{name.upper()}",)))] if shows else []
+    for name, value in (("base_url", os.environ.get("COLONY_BASE_URL")), ("api_key", key)):
+        rows[:0] = [(name, Setting(value, (f"COLONY_{name.upper()}",)))] if value else []
     cells = []
-    for name, each in rows:
-        values = each.value if isinstance(each.value, (list, tuple)) else [each.value]
-        said = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
-        of = [key if key.startswith("-") or key.isupper() or key in default else f"file: {key}" for key in each.sources]
-        cells.append([name, shown(said), shown(", ".join(of))])
+    for name, setting in rows:
+        values = setting.value if isinstance(setting.value, (list, tuple)) else [setting.value]
+        text = ", ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+        origins = [k if k.startswith("-") or k.isupper() or k in default else f"file: {k}" for k in setting.sources]
+        cells.append([name, shown(text), shown(", ".join(origins))])
     table = draw([Column("setting"), Column("value"), Column("from", wraps=True)], cells)
-    there = "" if file.exists else ", which is not there"
-    settings = {name: asdict(each) for name, each in found.items()}
-    common.output.show({**document, "settings": settings}, f"configuration file {file.path}{there}\n\n{table}")
+    missing = "" if file.exists else ", which is not there"
+    settings = {name: asdict(setting) for name, setting in found.items()}
+    common.output.show({**document, "settings": settings}, f"configuration file {file.path}{missing}\n\n{table}")
