@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from colony_memory.shell.cli.call import Call
 
 COMPLETION = "_COLONY_MEMORY_COMPLETE"
-#: The default of what has to be given.
+#: The default of a required parameter.
 NEEDED = object()
-#: The call that is run.
+#: The running call.
 CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
 
-#: The verbs as the help groups them, each with its arguments and the first line of its help. Its module is loaded when
-#: it is asked for.
+#: The verbs in the groups of the help, each with its arguments and the first line of its help. A verb's module is
+#: loaded on demand.
 SECTIONS = {
     "Save and restore": {
         "backup": ("PATH...", "Save folders and files as a new snapshot."),
@@ -80,13 +80,13 @@ _MODULES = {
 VARIABLES = (
     "config", "vault", "label", "key_file", "trust", "witness", "encrypt_to", "identity", "passphrase_file",
 )  # fmt: skip
-#: The options of those names that neither a variable nor the configuration file gives: a label that is set for backups
-#: must not keep the others out of a copy, or a secret in them; and those that mean something else in one verb.
+#: Options of these names that neither a variable nor the configuration file sets: a label set for backups must not
+#: keep other labels out of a copy, or a secret in them. The others mean something else in their verb.
 UNSET = frozenset({"copy.label", "rewrite.label", "import.label", "rewrite.exclude", "rewrite.format", "hook.format"})
 #: The environment variables that the command line obeys.
 SETTINGS = ("COLONY_API_KEY", "COLONY_BASE_URL", *(f"COLONY_MEMORY_{name.upper()}" for name in VARIABLES))
 
-#: The verbs that are about folders, with the argument that names them, which may be missing where --agent names them.
+#: The verbs about folders, each with the argument that names them; it may be missing if --agent is given.
 FOLDERS = {
     "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
     "hook": "words", "mcp": "directory",
@@ -96,8 +96,8 @@ _LABELS = ("--label NAME", "Only this label. Default: all.")
 _SOME_LABELS = ("--label NAME...", "Only this label. Default: all.")
 _KEPT = "Keep the newest of each of the last N {}s."
 
-#: How each is given, by the parameter that it is, where need be of one verb: what has no word behind its names is a
-#: flag, ``N`` is a number, words between bars are all that it takes, and ``...`` stands for several.
+#: Names and help of each option, by parameter, or by verb and parameter where a verb has its own. Without a word behind
+#: its names it is a flag; ``N`` is a number, words between bars are the choices, and ``...`` marks a repeatable option.
 OPTIONS = {
     "label": ("--label NAME", "Name of a series of snapshots."),
     **dict.fromkeys(("list.label", "status.label", "verify.label", "report.label"), _LABELS),
@@ -216,7 +216,7 @@ class RetentionOptions(Value):
 
 
 class SavingOptions(RetentionOptions):
-    """How folders and files are saved, as it was given."""
+    """The options for saving folders and files, as they were given."""
 
     label: str = "default"
     exclude: list[str] | None = None
@@ -228,7 +228,7 @@ class SavingOptions(RetentionOptions):
     tag: list[str] | None = None
 
     def parsed(self, agent: str | None = None) -> BackupOptions:
-        """The same as every use case takes it, for the memory of a host where there is one."""
+        """The options as the use cases take them; ``agent`` is the host whose memory is saved, if any."""
         from colony_memory.shell.app.options import BackupOptions
 
         policy: dict[str, Any] = {"prune_keep": self.keep}
@@ -256,21 +256,21 @@ def arguments_of(verb: str) -> str:
 
 
 def examples_of(verb: str) -> list[str]:
-    """How a verb is used, as its help has it."""
+    """The examples in the help of a verb."""
     lines = map(str.strip, (run_of(verb).__doc__ or "").splitlines())
     return [line for line in lines if line.startswith(f"{PROGRAM} ")]
 
 
 class Parameter(Value):
-    """A parameter of a verb, those of its groups included."""
+    """A parameter of a verb, its own or one of its groups."""
 
     name: str
     flags: tuple[str, ...]  # an argument has none
-    metavar: str | None  # what stands for its value, None where it is a flag; N is a number, several end with ...
+    metavar: str | None  # placeholder of its value, None for a flag; N is a number, several end with ...
     help: str
-    default: Any  # what it is where it is not given, or NEEDED
-    group: str | None = None  # the argument of the verb that it is a field of, None where it is one itself
-    variable: str | None = None  # the environment variable that may give it too
+    default: Any  # value if it is not given, or NEEDED
+    group: str | None = None  # the verb's argument that it is a field of, None if it is one itself
+    variable: str | None = None  # the environment variable that may set it
 
     @property
     def several(self) -> bool:
@@ -278,17 +278,17 @@ class Parameter(Value):
 
     @property
     def choices(self) -> list[str]:
-        """The words that it takes, one at most where it takes others."""
+        """The words that it takes; a single one means any value."""
         return str(self.metavar).split("|")
 
     @property
     def minimum(self) -> int:
-        """The least number that it takes."""
+        """The smallest number that it takes."""
         return int(self.name == "keep" and self.group == "saving")
 
 
 def parameters_of(verb: str) -> list[Parameter]:
-    """The parameters of a verb: what its function takes by position are arguments, all else are options."""
+    """The parameters of a verb: positional ones of its function are arguments, all others are options."""
     run, arguments = run_of(verb), arguments_of(verb)
     code, words = run.__code__, arguments.split()
     names = code.co_varnames[: code.co_argcount]
@@ -318,7 +318,7 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
 
 
 def split_positional(words: Sequence[str], last: str) -> tuple[str | None, str]:
-    """The ID, or None, and the argument that comes last."""
+    """The ID, or None, and the last argument."""
     if len(words) > 2:
         raise ValueError(f"give an ID and a {last}, or a {last} alone: {words[2]!r} is too much")
     if len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists():

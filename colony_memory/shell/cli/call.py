@@ -1,6 +1,6 @@
-"""One call of a verb: what it was given, as plain arguments make it, and the memory that it works on.
+"""One call of a verb: its parameters, parsed from plain arguments, and the memory that it works on.
 
-What is not plain, such as an error, goes to click, which takes longer to load than most verbs take.
+Anything that is not plain, such as an error, goes to click, which takes longer to load than most verbs take to run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Call:
     def __init__(self, verb: str, params: dict[str, Any], sources: Mapping[str, str]) -> None:
         self.verb, self.parameters, self.params = verb, app.parameters_of(verb), params
-        self.sources = sources  # by parameter the option or variable that gave it, or for an argument its name
+        self.sources = sources  # by parameter the option or variable that set it; an argument's is its name
 
     def run(self, asked: Asked) -> int:
         flags = {flag for parameter in self.parameters for flag in parameter.flags}
@@ -50,7 +50,7 @@ class Call:
         grouped: dict[str, dict[str, Any]] = {parameter.group: {} for parameter in self.parameters if parameter.group}
         for parameter in self.parameters:
             value = self.params[parameter.name]
-            # Several of one are a list, and None where there is none.
+            # A repeatable option is a list, and None if it is empty.
             value = (list(value) or None) if isinstance(value, tuple) else value
             (grouped[parameter.group] if parameter.group else arguments)[parameter.name] = value
         token = app.CURRENT.set(self)
@@ -62,8 +62,8 @@ class Call:
         return code or 0
 
     def settings(self) -> dict[str, Setting]:
-        """The values that the command line and variables gave, by parameter, each with its option or variable. What a
-        variable gives means the same in any directory, or is refused.
+        """The values from the command line and from variables, by parameter, each with its option or variable. A
+        variable's value has to mean the same in any directory: ValueError.
         """
         settings = {}
         for name, source in self.sources.items():
@@ -76,13 +76,13 @@ class Call:
 
     @property
     def named_file(self) -> str | None:
-        """The configuration file that the command line names; the variable is looked at where the file is read."""
+        """The configuration file that the command line names; its variable is read with the file."""
         return self.params["config"] if self.sources.get("config", "").startswith("-") else None
 
     def _resolved(self) -> dict[str, Any]:
-        """All parameters: as the command line and variables give them, else as the file and --agent do."""
+        """All parameters: from the command line and variables, else from the configuration file and --agent."""
         for name in app.SETTINGS:
-            config.read_setting(name)  # an empty one is refused, not taken for one that is not set
+            config.read_setting(name)  # an empty one is refused, not treated as unset
         settings = self.settings()
         params = {**self.params, **{name: setting.value for name, setting in settings.items()}}
         if self.verb == "config" or "config" not in params:
@@ -95,15 +95,15 @@ class Call:
         params |= {name: effective[name].value for name in relevant}
         self._resolve_host(params)
         if self.verb == "status" and not params["paths"] and "exclude" not in settings:
-            params["exclude"] = None  # nothing is looked at that it could be for
+            params["exclude"] = None  # there is no folder for it to apply to
         return params
 
     def _resolve_host(self, params: dict[str, Any]) -> None:
-        """Where the memory of a host is meant, the folder that it is in, its label, and what of it is saved."""
+        """If a host's memory is meant, set its folder, its label, and what is excluded."""
         name = app.FOLDERS.get(self.verb, "")
         words, kinds, agent = list(params.get(name) or []), params.get("kinds") or (), params.get("agent")
         if agent is None and self.verb == "hook" and words[:1] == ["install"] and 2 <= len(words) <= 3:
-            # No folder is named, or the host's own.
+            # The host's own memory: its folder is named, or none is.
             candidate = AGENTS.get(words[1])
             if candidate and (not words[2:] or os.path.realpath(words[2]) == os.path.realpath(candidate.folder())):
                 agent = words[1]
@@ -132,7 +132,7 @@ class Call:
 
 
 def parse(verb: str, argv: Sequence[str]) -> Call | None:
-    """The call that plain arguments make, None where click has to look at them."""
+    """The call for plain arguments, or None if click has to parse them."""
     parameters = app.parameters_of(verb)
     flags = {flag: parameter for parameter in parameters for flag in parameter.flags}
     words, sources, texts = list[str](), dict[str, str](), dict[str, list[Any]]()
@@ -171,7 +171,7 @@ def parse(verb: str, argv: Sequence[str]) -> Call | None:
 
 
 def _value(option: app.Parameter, text: Any, source: str) -> Any:
-    """The value of an option, None for what is none, of which click tells."""
+    """The value of an option, or None if it is invalid, which click reports."""
     if (option.several and not source.startswith("-")) or (len(option.choices) > 1 and text not in option.choices):
         return None
     if option.metavar == "N":
@@ -190,13 +190,13 @@ class OpenVault(Value):
     progress: Progress = field(default_factory=Progress)
 
     def working(self, doing: str = "Reading") -> AbstractContextManager[None]:
-        """Show on a terminal that something is under way; ``doing`` is followed by the vault's name."""
+        """Show an activity on a terminal; the vault's name follows it."""
         return self.output.working(f"{doing} {self.place.title}", self.progress)
 
 
 @contextmanager
 def open_memory(common: app.CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[OpenVault]:
-    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it."""
+    """Open the memory that the options name; ``making`` is that of :func:`at_vault`."""
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place, naming_the_vault(place):
         memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
@@ -204,13 +204,13 @@ def open_memory(common: app.CommonOptions, *, making: bool = False, wire: str | 
 
 
 def format_of(wire: str | None) -> Literal[1, 2] | None:
-    """The value of --format, whose words are checked for all verbs in one place."""
+    """The format for a value of --format, which the parser has checked."""
     return None if wire is None else 2 if wire == "2" else 1
 
 
 def trust_of(common: app.CommonOptions, *, asks: bool = True) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
-    as the options have it. Without ``asks`` a passphrase has to be in a file: what runs later has nobody to ask.
+    """The arguments of :class:`colony_memory.ColonyMemory` for trust, recipients and identities, from the options.
+    Without ``asks`` a passphrase has to be in a file: a command that runs later has nobody to ask.
     """
     return client_arguments(
         key_file=common.key_file,
@@ -227,7 +227,7 @@ def trust_of(common: app.CommonOptions, *, asks: bool = True) -> dict[str, Any]:
 
 @cache
 def _ask(twice: bool) -> str:
-    """Ask for the passphrase, once in the life of the process."""
+    """Ask for the passphrase, once per process: ValueError without a terminal."""
     from getpass import getpass
 
     if sys.stdin is None or not sys.stdin.isatty():
@@ -240,9 +240,9 @@ def _ask(twice: bool) -> str:
 
 @contextmanager
 def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
-    """The chosen vault, which has to be there; where nobody chose, say so at the end.
+    """The vault, which has to exist; if it is a default that nobody chose, a note at the end names it.
 
-    With ``making`` the verb calls :func:`make_unchosen` before it writes, so that one that nobody chose may be missing.
+    With ``making`` such a default may be missing: the verb calls :func:`make_unchosen` before it writes.
     """
     place = choose_place(url)
     passed_over = _passed_over(place)
@@ -257,13 +257,13 @@ def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterat
     yield place
     if passed_over:
         output.note(passed_over)
-    if not making and not place.is_known:  # else it was said when it was made
+    if not making and not place.is_known:  # else make_unchosen has named it
         output.note(f"using {place.title}; {_ANOTHER}")
 
 
 @contextmanager
 def naming_the_vault(place: Place) -> Iterator[None]:
-    """Where something is not found, say in which vault."""
+    """Name the vault in the error if something is not found."""
     try:
         yield
     except SnapshotNotFound as error:
@@ -272,7 +272,7 @@ def naming_the_vault(place: Place) -> Iterator[None]:
 
 
 def _passed_over(place: Place) -> str:
-    """A note where a key that was set since leads away from the vault that has this label."""
+    """A note if an API key, set since, leads away from the vault that has this label; else empty."""
     labels = place.labels_passed_over()
     call = app.CURRENT.get()
     label = None if call is None else call.params.get("label")
@@ -284,7 +284,7 @@ def _passed_over(place: Place) -> str:
 
 
 def make_unchosen(place: Place) -> None:
-    """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
+    """Make the default vault if it is missing, and say so in a warning, which --quiet does not hide."""
     if place.make_unchosen():
         warn(f"no vault was chosen, so one was made: {place.title}; {_ANOTHER}")
 
@@ -294,7 +294,7 @@ def host_of(name: str | None, directory: str, *, kinds: Iterable[str] | None) ->
 
 
 def report_host(host: Host, output: Output) -> None:
-    """Say of a host's memory that was restored what was left, and what may have to be named anew."""
+    """Report what was not written of a host's restored memory, and folders that may need another name."""
     if host.strange:
         more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""
         output.note(

@@ -1,4 +1,4 @@
-"""Answers, warnings, questions and progress, and how runs are told."""
+"""The program's output: answers, warnings, questions, progress, and a line for each run."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def is_terminal() -> bool:
 
 
 def styled(text: str, style: str) -> str:
-    """The text, on a terminal in this style, such as ``bold red``; ``NO_COLOR`` leaves it without the colour."""
+    """The text, on a terminal in a style such as ``bold red``; with ``NO_COLOR`` set, only bold is kept."""
     codes = [_CODES[word] for word in style.split() if word == "bold" or "NO_COLOR" not in os.environ]
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and draws(sys.stdout) else text
 
 
 class Output(Value):
-    """Where the answers go. What is asked for and cannot be written is a :class:`Failure`."""
+    """The output as the options want it. Raises :class:`Failure` if an answer cannot be written."""
 
     as_json: bool = False  # for programs
-    quiet: bool = False  # only what is wrong, and tables that were asked for
+    quiet: bool = False  # only warnings, errors, and tables that were asked for
 
     @property
     def silent(self) -> bool:
-        """People are told nothing but what is wrong and what was asked for."""
+        """True if people see only warnings, errors and what they asked for."""
         return self.quiet or self.as_json
 
     def answer(self, text: str | bytes) -> None:
-        """Write to stdout what was asked for: lines, or bytes as they are."""
+        """Write an answer to stdout: text with a final newline, or bytes as they are."""
         try:
             write(sys.stdout, text if isinstance(text, bytes) or text.endswith("\n") else f"{text}\n")
         except BrokenPipeError as error:
@@ -55,7 +55,7 @@ class Output(Value):
             raise Failure(f"the output could not be written: {error.strerror}", code=FAILED) from error
 
     def answer_content(self, content: str | bytes, *, name: str) -> None:
-        """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it."""
+        """Write a file's content to stdout byte for byte; a terminal gets text, escaped, and no bytes: Failure."""
         if not is_terminal():
             self.answer(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
         elif isinstance(content, bytes):
@@ -64,7 +64,7 @@ class Output(Value):
             self.answer("\n".join(map(shown_with_tabs, content.splitlines())))
 
     def answer_patch(self, text: str) -> None:
-        """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out."""
+        """Write a patch to stdout byte for byte, so that it applies; to a terminal in colour, and escaped."""
         if not is_terminal():
             return self.answer_content(text, name="")
         lines = text.removesuffix("\n").split("\n")
@@ -72,28 +72,28 @@ class Output(Value):
         return self.answer("\n".join(map(styled, map(shown_with_tabs, lines), styles)))
 
     def answer_json(self, document: object) -> None:
-        """Write the one JSON document; in ASCII, so that every name passes."""
+        """Write the JSON document in ASCII, so that every name passes, whatever the encoding of stdout."""
         self.answer(json.dumps(document, indent=2))
 
     def report(self, *lines: str) -> None:
-        """Write to stdout what was done, each line on its own, for people."""
+        """Write lines about what was done to stdout, for people."""
         if not self.silent:
             self.answer("\n".join(map(shown, lines)))
 
     def show(self, document: object, *lines: str) -> None:
-        """Answer what was asked for: to programs by the document, to people by the lines, whole though --quiet."""
+        """Answer a question: programs get the document, people the lines, with --quiet too."""
         if self.as_json:
             self.answer_json(document)
         else:
             self.answer("\n".join(lines))
 
     def done(self, document: object, *lines: str) -> None:
-        """Say what was done: to programs by the document, to people by the lines."""
+        """Report what was done: programs get the document, people the lines, unless --quiet."""
         if self.as_json or not self.quiet:
             self.show(document, *map(shown, lines))
 
     def note(self, line: str) -> None:
-        """Write to stderr what is good to know, for people."""
+        """Write a remark to stderr, for people."""
         if not self.silent:
             say(line)
 
@@ -102,7 +102,7 @@ class Output(Value):
 
     @contextmanager
     def working(self, activity: str, progress: Progress | None = None) -> Iterator[None]:
-        """Show on a terminal that something is under way, and what ``progress`` is told of it, until the block ends."""
+        """Show an activity and its ``progress`` on a terminal until the block ends."""
         if self.silent or not draws(sys.stderr):
             yield
             return
@@ -117,22 +117,22 @@ class Output(Value):
 
 
 class Progress:
-    """The work under way, and how far it has come: an ``on_event`` of a memory, passed over while nothing is shown."""
+    """The current activity and its progress: an ``on_event`` for a memory, without effect while nothing is shown."""
 
     def __init__(self) -> None:
         self.activity, self._drawn_at = "", 0.0
 
     def __call__(self, event: Any) -> None:
-        """Show how far it has come, by an event that has ``action``, ``done`` and ``total``."""
+        """Show the progress in an event that has ``action``, ``done`` and ``total``."""
         if getattr(event, "total", 0) > 1:
             self._add(f"{_ACTIVITIES.get(event.action, event.action)} {event.done} of {event.total}")
 
     def steps(self, action: str) -> Callable[..., None]:
-        """A callback for the number of steps that are done and of all of them."""
+        """A callback that takes the number of steps done, and of all steps."""
         return lambda done, total, *_: self._add(f"{action} {done} of {total}") if total > 1 else None
 
     def read(self, files: int, size_read: int, _name: str) -> None:
-        """Show how much was read: an ``on_progress`` of what reads folders."""
+        """Show the amount that was read: an ``on_progress`` for reading folders."""
         self._add(f"{count(files, 'file')}, {size(size_read)}")
 
     def _add(self, detail: str) -> None:
@@ -142,7 +142,7 @@ class Progress:
 
 
 def confirm(question: str, *, yes: bool, as_json: bool, details: Sequence[str] = ()) -> None:
-    """Go on only if the answer is yes; ``yes`` is an answer given beforehand, and the lines told stand above."""
+    """Ask below the ``details``, unless ``yes`` answers beforehand. Raises Failure without a yes or a terminal."""
     if yes:
         return
     if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
@@ -153,7 +153,7 @@ def confirm(question: str, *, yes: bool, as_json: bool, details: Sequence[str] =
 
 
 def report_run(run: LastRun, output: Output, *, to_stderr: bool = False) -> None:
-    """Tell of a run; ``aside``, where stdout is a command's, on stderr, and of what went well only the last."""
+    """Report a run; with ``to_stderr``, as stdout is a command's, people get only failures and the last run."""
     from colony_memory.shell.app.config import show_duration
 
     due, line = run.next_run, f"{run.when:%Y-%m-%dT%H:%M:%SZ} {run.message}"
@@ -175,5 +175,5 @@ def run_document(run: LastRun) -> dict[str, Any]:
 
 
 def leave(code: int) -> None:
-    """End the process although a backup still hangs in a thread of its own, for which the interpreter would wait."""
+    """End the process at once: the interpreter would wait for the thread of a backup that hangs."""
     os._exit(code)  # every line was flushed when it was written

@@ -1,4 +1,4 @@
-"""The program as click has it: for what is not plain, its help, its errors, and what a shell completes."""
+"""The program in click: for arguments that are not plain, help, errors and completion in a shell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from colony_memory.shell.cli.output import Output
 from colony_memory.shell.words import shortened
 from colony_memory.shell.words.errors import PROGRAM, Asked, UsageError
 
-#: Verbs of restic, borg and git, and what they are called here.
+#: Verbs of restic, borg and git, each with its name here.
 FOREIGN = {
     **dict.fromkeys(("create", "save", "commit", "snapshot"), "backup"),
     **dict.fromkeys(("extract", "checkout", "pull"), "restore"),
@@ -85,7 +85,7 @@ class Verb(click.Command):
         return ["[OPTIONS]", *app.arguments_of(self.name or "").replace("COMMAND", "-- COMMAND").split()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its own options, and in one line the names of those that every verb has."""
+        """Write the verb's own options, and in one line the names of the common ones."""
         options, shared = [param for param in self.params if isinstance(param, click.Option)], names_of(CommonOptions)
         common = [option for option in options if option.name in shared]
         records = [option.get_help_record(ctx) for option in options if option not in common]
@@ -96,7 +96,7 @@ class Verb(click.Command):
         formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
 
     def invoke(self, ctx: click.Context) -> int:
-        """Run the verb with what it was given; what --agent may give can be missing until then."""
+        """Run the verb with its parameters; those that --agent may give can be missing until then."""
         sources = {}
         for param in self.params:
             source = ctx.get_parameter_source(param.name or "")
@@ -108,10 +108,10 @@ class Verb(click.Command):
 def parameter_of(param: Parameter) -> click.Parameter:
     metavar, many, needed = param.metavar, param.several, param.default is NEEDED
     if not param.flags:
-        # What has to be given is asked for when the verb is run: --agent may give it.
+        # A missing one is refused when the verb runs: --agent may give it.
         metavar, default = str(metavar).removesuffix("..."), None if needed else param.default
         return click.Argument([param.name], nargs=-1 if many else 1, required=False, metavar=metavar, default=default)
-    kind: Any = click.Path() if param.name == "identity" else click.STRING  # in its variable, paths end at a colon
+    kind: Any = click.Path() if param.name == "identity" else click.STRING  # splits its variable at colons
     if metavar == "N":
         kind = click.IntRange(min=param.minimum)
     elif len(param.choices) > 1:
@@ -132,14 +132,14 @@ def parameter_of(param: Parameter) -> click.Parameter:
 
 
 def _not_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse text that is empty, as a shell makes it of a variable that is not set."""
+    """Refuse an empty text, which a shell makes of an unset variable."""
     if any(isinstance(item, str) and not item.strip() for item in (value if isinstance(value, tuple) else [value])):
         raise click.BadParameter("it is empty: give a value, or leave it out", ctx, parameter)
     return value
 
 
 def _answering(flags: list[str], text: str, answer: Callable[[click.Context], str]) -> click.Option:
-    """An option that answers and ends: not click's own, as an output that is closed is reported with every answer."""
+    """An option that prints an answer and exits. Unlike click's own, it reports a closed output as all answers do."""
 
     def call(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
@@ -173,12 +173,12 @@ program = _Program(
 
 
 def run(asked: Asked) -> int:
-    """Parse the arguments, do what they say, and return the exit code; errors are raised."""
+    """Parse the arguments, run the verb, and return the exit code; errors are raised."""
     argv = list(asked.argv)
-    if COMPLETION in os.environ:  # a shell asks what may come next
+    if COMPLETION in os.environ:  # a shell asks for completions
         program.main(args=argv, prog_name=PROGRAM, complete_var=COMPLETION)
     try:
-        # Not program.main(): it takes interrupts and closed pipes into its own hands.
+        # Not program.main(), which handles interrupts and closed pipes itself.
         with program.make_context(PROGRAM, argv, obj=asked) as context:
             if not argv:
                 Output().answer(context.get_help())
@@ -192,7 +192,7 @@ def run(asked: Asked) -> int:
 
 
 def _usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
-    # The parser of a verb's options knows no context.
+    # Errors from the parser of a verb's options have no context.
     path = error.ctx.command_path if error.ctx else f"{PROGRAM} {argv[0]}" if argv[0] in VERBS else PROGRAM
     message = " ".join(error.format_message().split()).removesuffix(".")
     if isinstance(error, click.NoSuchOption):
@@ -200,4 +200,4 @@ def _usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
         message = f"there is no option {shortened(error.option_name, _SHOWN)}{near}"
         if path == PROGRAM:
             message += " before the command"
-    return UsageError(message[:1].lower() + message[1:], advice=f"{path} --help")  # it goes on after "error: "
+    return UsageError(message[:1].lower() + message[1:], advice=f"{path} --help")  # it follows "error: "

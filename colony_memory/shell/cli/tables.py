@@ -1,4 +1,4 @@
-"""Snapshots and differences for people: tables, fitted to a terminal and whole everywhere else."""
+"""Snapshots and differences for people: tables, fitted to a terminal and complete everywhere else."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _GAP = 2
 
 
 class Column(Value):
-    head: str  # what stands above it
+    head: str  # title above it
     right: bool = False  # it is aligned to the right
-    wraps: bool = False  # the terminal may wrap it, as it is the last
-    spare: int = 0  # where the terminal is too narrow, it is left out: the highest first. 0 stays
+    wraps: bool = False  # last column, which the terminal may wrap
+    spare: int = 0  # order of omission on a narrow terminal, the highest first; 0 is never left out
 
 
 def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """The rows under their heads; a terminal that is too narrow gets fewer columns, which is said below."""
+    """The rows under their heads; a narrow terminal gets fewer columns, and a line that names the others."""
     lines = [[column.head for column in columns], *rows]
     widths = [max(columns_of(line[index]) for line in lines) for index in range(len(columns))]
     kept = list(range(len(columns)))
@@ -96,19 +96,19 @@ def size_of(info: SnapshotInfo) -> str:
 
 
 def when(moment: datetime) -> str:
-    """For eyes how long ago; in a file, which is read later, the time."""
+    """The age, on a terminal; elsewhere, where it may be read later, the time."""
     return age(moment, now_utc()) if is_terminal() else stamp(moment)
 
 
 def amount(contents: Contents) -> str:
-    """How much there is: ``3 files``, ``1 file, 2 empty folders``."""
+    """The number of files and folders: ``3 files``, ``1 file, 2 empty folders``."""
     folders = f", {count(len(contents.empty_dirs), 'empty folder')}" if contents.empty_dirs else ""
     return f"{count(len(contents.files), 'file')}{folders}"
 
 
-def changes(found: SnapshotDiff) -> str:
-    """How much differs: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
-    return f"{_counted(found.added, 'added')}, {_counted(found.removed, 'removed')}, {len(found.changed)} changed"
+def changes(diff: SnapshotDiff) -> str:
+    """The number of differences: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
+    return f"{_counted(diff.added, 'added')}, {_counted(diff.removed, 'removed')}, {len(diff.changed)} changed"
 
 
 def _counted(names: Sequence[str], word: str) -> str:
@@ -116,12 +116,12 @@ def _counted(names: Sequence[str], word: str) -> str:
     return f"{len(names) - folders} {word}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
-def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
-    """Each name that differs with a sign before it, where they are few or all are asked for."""
-    lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
-    lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
+def change_lines(diff: SnapshotDiff, *, verbose: bool) -> list[str]:
+    """A line for each name that differs, with a sign before it; only the first ones of many unless ``verbose``."""
+    lines = [(name, styled(f"+ {shown(name)}", "green")) for name in diff.added]
+    lines += [(name, styled(f"- {shown(name)}", "red")) for name in diff.removed]
     lines += [
         (name, f"~ {shown(name)}  +{counts.added} -{counts.removed} lines{'' if counts.exact else ' at most'}")
-        for name, counts in found.changed.items()
+        for name, counts in diff.changed.items()
     ]
     return few([line for _, line in sorted(lines)], verbose=verbose)

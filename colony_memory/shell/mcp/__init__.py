@@ -1,6 +1,6 @@
-"""One folder's memory as a server of the Model Context Protocol, for the hosts of agents: a face like the command line.
+"""One folder's memory as a Model Context Protocol server for the hosts of agents: a face like the command line.
 
-What a person decides is fixed when it starts. No tool takes a path, and text out of a vault is marked as data.
+A person's decisions are fixed when it starts. No tool takes a path, and text from a vault is marked as data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["require_mcp"]
 
 
 def require_mcp() -> None:
-    """Go on only with the library of the protocol."""
+    """Raise ColonyMemoryError if the library of the protocol is missing or too old."""
     try:
         from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""The tools' work: a job and arguments in, an answer out. Each runs in a thread, and none takes a path.
+"""The work of the tools: the memory and arguments in, an answer out. Each runs in a thread, and none takes a path.
 
-The annotations and docstrings are what a client is told of a tool.
+A client gets the annotations and docstrings as the description of a tool.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from colony_memory.shell.app.save import FolderSave, read_for
 from colony_memory.shell.mcp.served import REPLY_CHARS, Reply, Served, cut_text, reply, snapshot_of, some, within
 from colony_memory.shell.words import count, shortened, shown, users_line
 
-#: What stands for the folder as it is now, where a snapshot may be named.
+#: Name of the folder as it is now, in place of a snapshot's.
 FOLDER = "folder"
 
 SnapshotName = Annotated[
@@ -142,12 +142,12 @@ def show(
             kinds |= dict.fromkeys((f"{name}/" for name in contents.empty_dirs), "folder")
             names = within(sorted(kinds)[offset:], lambda name: (name,))
         else:
-            whole = content_of(info, documents, file)
-            content = {"name": file, "text": None, "offset": 0, "size": len(whole), "next_offset": None}
-            if isinstance(whole, str):
-                if offset > len(whole):
-                    raise ValueError(f"offset {offset} is behind the end: the text has {len(whole)} characters")
-                text, more = cut_text(whole[offset:])
+            full = content_of(info, documents, file)
+            content = {"name": file, "text": None, "offset": 0, "size": len(full), "next_offset": None}
+            if isinstance(full, str):
+                if offset > len(full):
+                    raise ValueError(f"offset {offset} is behind the end: the text has {len(full)} characters")
+                text, more = cut_text(full[offset:])
                 content |= {"text": text, "offset": offset, "next_offset": offset + REPLY_CHARS if more else None}
     return reply(
         snapshot=snapshot_of(info),
@@ -172,7 +172,7 @@ def verify(served: Served, snapshot: SnapshotName | None = None) -> Reply:
         raise pick.nothing_saved(memory, label)
     problems = [problem for problem in (*(check.problem for check in report.snapshots), report.problem) if problem]
     problems += [f"snapshot {snapshot_id} was listed and is gone" for snapshot_id in report.removed]
-    ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
+    ordered = sorted(report.snapshots, key=bool)  # the bad ones first, else in the same order
     return reply(
         good=bool(report),
         checked=len(report.snapshots),
@@ -208,7 +208,7 @@ def status(served: Served, quick: Quick = False) -> Reply:
             agent=served.options.agent if paths else None,
             quick=quick,
         )
-    found, verdict = checked.found, checked.verdict
+    vault, verdict = checked.found, checked.verdict
     run, unsaved, ahead = checked.runs.get(served.label), checked.unsaved, None
     if unsaved is not None:
         differences = {"+": unsaved.changes.added, "-": unsaved.changes.removed, "~": unsaved.changes.changed}
@@ -224,15 +224,15 @@ def status(served: Served, quick: Quick = False) -> Reply:
         state=verdict.state,
         newest=None if verdict.newest is None else snapshot_of(verdict.newest),
         age_seconds=None if verdict.age is None else int(verdict.age.total_seconds()),
-        snapshots=sum(label.snapshots for label in found.labels),
+        snapshots=sum(label.snapshots for label in vault.labels),
         problems=[
             {"what": words.clean(problem.what), "snapshot": problem.snapshot_id, "mend": words.mending(problem)}
             for problem in within(checked.problems, lambda problem: (problem.what,))
         ],
         unsaved=ahead,
-        used_bytes=found.used_bytes,
-        quota_bytes=found.quota_bytes or None,
-        available_bytes=found.available_bytes,
+        used_bytes=vault.used_bytes,
+        quota_bytes=vault.quota_bytes or None,
+        available_bytes=vault.available_bytes,
         last_watch=None if run is None else words.clean(f"{run.last.when.isoformat()}: {run.last.message}"),
     )
 
@@ -247,33 +247,33 @@ def diff(
     """Tell what changed from one snapshot to another, or, by default, from the latest to the folder as it is now."""
     memory = served.open()
     before, after = (_side(served, memory, text) for text in (a, b))
-    found = compare_files(before.documents, after.documents)
+    delta = compare_files(before.documents, after.documents)
     if file is not None:
         names = {name for side in (before, after) for name in contents_of(side.documents).files}
         if file not in names:
             raise ColonyMemoryError(f"there is no {file!r} on either side{near(file, names)}")
         variants = {file, f"{file} (link)", f"{file} (executable)"}
-        added, removed = (tuple(name for name in names if name in variants) for names in (found.added, found.removed))
-        changed = {name: counts for name, counts in found.changed.items() if name in variants}
-        found = replace(
-            found, added=added, removed=removed, changed=changed, unchanged=0 if added or removed or changed else 1
+        added, removed = (tuple(name for name in names if name in variants) for names in (delta.added, delta.removed))
+        changed = {name: counts for name, counts in delta.changed.items() if name in variants}
+        delta = replace(
+            delta, added=added, removed=removed, changed=changed, unchanged=0 if added or removed or changed else 1
         )
     text, more = cut_text(patch_of(before, after, only=file)) if patch else (None, False)
     share = REPLY_CHARS // 4
     return reply(
         a=before.name,
         b=after.name,
-        differs=bool(found),
-        added=some(found.added, chars=share),
-        removed=some(found.removed, chars=share),
+        differs=bool(delta),
+        added=some(delta.added, chars=share),
+        removed=some(delta.removed, chars=share),
         changed=[
             {"name": name, "lines_added": counts.added, "lines_removed": counts.removed, "exact": counts.exact}
-            for name, counts in within(found.changed.items(), lambda item: item[:1], chars=share)
+            for name, counts in within(delta.changed.items(), lambda item: item[:1], chars=share)
         ],
-        added_count=len(found.added),
-        removed_count=len(found.removed),
-        changed_count=len(found.changed),
-        unchanged_count=found.unchanged,
+        added_count=len(delta.added),
+        removed_count=len(delta.removed),
+        changed_count=len(delta.changed),
+        unchanged_count=delta.unchanged,
         left_out=some((served.words.clean(str(entry)) for entry in (*before.left_out, *after.left_out)), chars=share),
         patch=text,
         patch_cut=more,
@@ -282,7 +282,7 @@ def diff(
 
 def _side(served: Served, memory: ColonyMemory, text: str) -> Side:
     if text == FOLDER:
-        # As a backup would read it, but for secrets that would stop one: they are not to be read here either.
+        # As a backup reads it, but secrets that would stop one are masked: they are not to be read here either.
         masking = served.options.secrets in ("stop", "mask")
         options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
@@ -301,21 +301,21 @@ class Agreement(BaseModel):
 
 
 class Plan(Value):
-    snapshot_id: str  # the one that is restored, whatever becomes the latest meanwhile
-    question: str  # an answer counts for these words only: where they would be others by now, it is asked anew
+    snapshot_id: str  # the one to restore, whatever becomes the latest meanwhile
+    question: str  # an answer counts for this wording only: if it changes by then, the person is asked again
 
 
 def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: bool, fallback: bool) -> Plan:
-    """Find out what would be written; nothing is changed."""
+    """Find out what would be written, without a change. ColonyMemoryError if a file is in use."""
     named = pick.find_id(served.open(), snapshot, label=served.label)
-    found = _restored(served, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
-    info, written = found.info, found.written
-    if not found:
+    restored = _restored(served, snapshot=named, only=files, force=force, fallback=fallback, dry_run=True)
+    info, written = restored.info, restored.written
+    if not restored:
         raise ColonyMemoryError(
             f"nothing was restored: {count(len(written.in_use), 'file')} open in {users_line(written)}, "
             f"which has to stop first: {', '.join(map(repr, written.in_use[:_NAMED]))}"
         )
-    # Everything that one decides by, and nothing that changes by itself; names are quoted and short.
+    # All that the decision depends on, and nothing that changes by itself; names are quoted and short.
     made, taken, same = map(len, (written.created, written.replaced, written.unchanged))
     figures = f"{made} to create, {taken} to replace, {same} unchanged"
     lines = [
@@ -324,7 +324,7 @@ def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: 
     ]
     if force:
         lines.append("Files that a program has open are replaced too, and real secrets by their masks.")
-    lines += [shown(f"Other than it: {fill}") for fill in found.filled]
+    lines += [shown(f"Other than it: {fill}") for fill in restored.filled]
     for heading, names in (("Replaced", written.replaced), ("Created", written.created)):
         if names:
             quoted = [repr(shortened(printable(name), _NAME_CHARS)) for name in names]
@@ -338,15 +338,15 @@ def _restored(served: Served, **options: Any) -> RestoredFolder:
 
 
 def restore(served: Served, *, plan: Plan, files: Sequence[str], force: bool) -> Reply:
-    """Do what was planned. What the folder holds is saved first, and where it cannot be, nothing is restored."""
-    found = _restored(served, snapshot=plan.snapshot_id, only=files, force=force)
-    written, before = found.written, found.before
+    """Carry out the plan. The folder is saved first, and if it cannot be, nothing is restored."""
+    restored = _restored(served, snapshot=plan.snapshot_id, only=files, force=force)
+    written, before = restored.written, restored.before
     share = REPLY_CHARS // 5
     return reply(
-        snapshot=found.info.snapshot_id,
-        made=pick.made_at(found.info).isoformat(),
-        left_out=pick.count_left_out(found.info),
-        filled=some(map(str, found.filled), chars=share),
+        snapshot=restored.info.snapshot_id,
+        made=pick.made_at(restored.info).isoformat(),
+        left_out=pick.count_left_out(restored.info),
+        filled=some(map(str, restored.filled), chars=share),
         created=some(written.created, chars=share),
         replaced=some(written.replaced, chars=share),
         created_count=len(written.created),

@@ -1,4 +1,4 @@
-"""The verbs that save folders: ``backup``, and ``watch``, which does so again and again."""
+"""The verbs that save folders: ``backup``, and ``watch``, which repeats it."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def run_backup(
     options, output = saving.parsed(common.agent), common.output
     with open_memory(common, making=True, wire=format) as opened:
         if dry_run:
-            found = _preview(opened, paths, options, verbose=verbose)
+            preview = _preview(opened, paths, options, verbose=verbose)
             if saving.before is not None:
                 output.note("the command of --before was not run, which may change what there is to save")
-            _note_details(found.unsaved.capture, common, saving, verbose=verbose)
-            return 0 if found else FAILED
+            _note_details(preview.unsaved.capture, common, saving, verbose=verbose)
+            return 0 if preview else FAILED
         saved = save(opened, paths, options, index=not no_index)
         output.done(_document(saved.capture, saved), *_lines(saved))
         if saved.info.diverged_from and saved.info.reused:
-            # Not as a line of the answer: it is told under --quiet too.
+            # A warning, not a line of the answer: --quiet does not hide it.
             warn(_diverged_line(saved.info, joined=False))
         _note_details(saved.capture, common, saving, verbose=verbose)
     return 0 if saved else FAILED
@@ -79,8 +79,8 @@ def save(
     unattended: bool = False,
     patience: float = 30.0,
 ) -> Saved:
-    """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said:
-    that it is much less than before, or another's was met. The other arguments are those of ``FolderSave``.
+    """Make one backup by the options of this verb, with progress on a terminal, and warn of a much smaller memory and
+    of another client's save in between. The other arguments are those of ``FolderSave``.
     """
     with FolderSave(
         opened.memory, list(paths), options, index=index, unattended=unattended, patience=patience
@@ -93,10 +93,10 @@ def save(
     if saving.index.problem:
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.index.problem}")
     info, policy = saved.info, options.on_conflict
-    if info.diverged_from and not info.reused and policy != "raise":  # else a warning has told
+    if info.diverged_from and not info.reused and policy != "raise":  # else warned of already
         warn(_diverged_line(info, joined=policy == "merge"))
     if info.shrunk_from is not None and not (info.shrunk_from == info.diverged_from and policy == "raise"):
-        # Else a warning has told of the same snapshot, with the command that brings it back.
+        # Else a warning has already named that snapshot, with the command that restores it.
         less = f"less than half of the one before: {amount(saved.capture.contents)}, {size(saved.size)} now"
         warn(
             f"this backup holds {less}. If that was not meant, get the one before back",
@@ -106,20 +106,20 @@ def save(
 
 
 def _preview(opened: OpenVault, paths: list[str], options: BackupOptions, *, verbose: bool) -> Preview:
-    """Show the outcome that a backup would have, and whether it fits."""
+    """Show the outcome that a backup would have, and if it fits."""
     from colony_memory.shell.app.compare import preview_capture
 
     with opened.output.working("Reading", opened.progress):
         capture = read_for(opened.memory, list(paths), options, on_progress=opened.progress.read)
     if opened.place.exists():
         with opened.working():
-            found = preview_capture(opened.memory, capture, options)
+            preview = preview_capture(opened.memory, capture, options)
     else:
-        # The vault that nobody chose is made by the first backup: until then an empty one stands for it.
-        found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, options)
-        found = replace(found, plan=replace(found.plan, available_bytes=None))
+        # The first backup makes the default vault: an empty one in memory takes its place until then.
+        preview = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, options)
+        preview = replace(preview, plan=replace(preview.plan, available_bytes=None))
         opened.output.note(f"the first backup makes {opened.place.title}")
-    plan, unsaved, left_out = found.plan, found.unsaved, capture.left_out
+    plan, unsaved, left_out = preview.plan, preview.unsaved, capture.left_out
     info, latest = plan.info, unsaved.latest
     omitted = f", {len(left_out)} left out" if left_out else ""
     what = f"{amount(capture.contents)}{omitted}, {size(capture.size)}"
@@ -135,29 +135,29 @@ def _preview(opened: OpenVault, paths: list[str], options: BackupOptions, *, ver
     lines = [shown(f"would save {what} to label {info.label}"), shown(since), *differences, shown(fits), *deleted]
     if plan.unchanged:
         lines = [shown(f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}"), shown(what)]
-    opened.output.show(_document(capture, None, found), *lines, "nothing written")
-    return found
+    opened.output.show(_document(capture, None, preview), *lines, "nothing written")
+    return preview
 
 
-def _document(capture: Capture, saved: Saved | None, found: Preview | None = None) -> dict[str, Any]:
+def _document(capture: Capture, saved: Saved | None, preview: Preview | None = None) -> dict[str, Any]:
     contents, would = capture.contents if saved is None else saved.contents, None
-    if found is not None:
+    if preview is not None:
         from colony_memory.shell.cli.verbs.status import unsaved_document
 
-        plan = found.plan
+        plan = preview.plan
         fields = ("label", "doc_names", "byte_size", "stored_bytes")
         would = {
             **{name: getattr(plan.info, name) for name in fields},
             **{name: getattr(plan, name) for name in ("unchanged", "needed_bytes", "available_bytes", "problem")},
             "fits": plan.problem is None,
             "delete": list(plan.removed),
-            **unsaved_document(found.unsaved),
+            **unsaved_document(preview.unsaved),
         }
     lists = ("left_out", "notes", "secrets", "allowed")
     return {
         "snapshot": None if saved is None else asdict(saved.info),
         "file_count": None if contents is None else len(contents.files),
-        "dry_run": found is not None,
+        "dry_run": preview is not None,
         "would": would,
         **{key: [asdict(item) for item in getattr(capture, key)] for key in lists},
         "ignored": list(capture.ignored),
@@ -186,7 +186,7 @@ def _note_details(capture: Capture, common: CommonOptions, saving: SavingOptions
 
 
 def _lines(saved: Saved) -> list[str]:
-    """The outcome of a backup; joined with another's, a snapshot is more than was read."""
+    """The outcome of a backup; a snapshot that was joined with another's holds more than was read."""
     info, contents = saved.info, saved.contents
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     omitted = f"{len(saved.left_out)} left out" if saved.left_out else ""
@@ -195,12 +195,12 @@ def _lines(saved: Saved) -> list[str]:
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
-    holder = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
+    holder = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # the latest is another's
     return [f"unchanged since {stamp(made)} ({age(made, now_utc())}); nothing written", holder, what]
 
 
 def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
-    """That another client has saved in between, and what became of its snapshot."""
+    """A line about another client's save in between, and the fate of its snapshot."""
     if info.reused:
         return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
     other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
@@ -240,12 +240,12 @@ def run_watch(
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
 
     def save_again() -> Saved:
-        # In a vault that is opened anew: it may have come or gone since the last one.
+        # The vault is opened anew: it may have appeared or vanished since the last run.
         with open_memory(replace(common, quiet=True), making=True, wire=format) as opened:
             return save(opened, paths, saving.parsed(common.agent), unattended=True)
 
     def report(run: LastRun, _error: BaseException | None) -> None:
-        # Only now: an error of the first run is one line, and the only one.
+        # Not before the first run: if that fails, its error is the only line.
         if greeting:
             output.note(greeting.pop())
         with suppress(Failure):  # a reader that went away must not end the backups

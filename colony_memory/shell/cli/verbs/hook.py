@@ -1,4 +1,4 @@
-"""The verb ``hook``: installed, and as a host calls it: its JSON read, what it asks for done in time, and answered."""
+"""The verb ``hook``: its installation, and its call by a host: read the JSON, act in time, and answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run_hook(
 
 
 def _parse_words(words: Sequence[str]) -> tuple[str, str, str | None]:
-    """The deed, empty where a host calls; the host; the folder."""
+    """The action (empty if a host calls), the host, and the folder."""
     first, *others = words
     if "" in words:
         raise ValueError("an empty path")
@@ -99,10 +99,10 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.shell.hooks.install import in_a_cache, with_hooks
 
     output = call.common.output
-    # What every call would fail of is refused before.
+    # Errors that every call would end with are raised now.
     call.saving.parsed(call.common.agent)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
-    folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
+    folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the path that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
         raise ValueError(f"{folder!r} is no folder")
     try:
@@ -113,7 +113,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     if place.chosen:
         place.require()
     words = command_words(call, folder, place)
-    # The host is to end it only where it does not end itself.
+    # The host is to end it only if it fails to end itself.
     edit = partial(with_hooks, host=host, words=words, seconds=math.ceil(call.seconds) + 5)
     code = _change(call, settings, edit, dry_run=dry_run, installs=True)
     if not dry_run:
@@ -149,7 +149,7 @@ def _change(
 
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
-    """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    """The command for the host to run: with the vault and the label of now, whatever is set then."""
     from colony_memory.shell.app.keys import settled, settled_identities, settled_recipients
     from colony_memory.shell.hooks.install import program_words
 
@@ -163,7 +163,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "encrypt_to": settled_recipients,
         "identity": settled_identities,
         "kinds": lambda kinds: [",".join(kinds)] if agent else [],
-        # The host's own rules come with it, those of today.
+        # --agent adds the host's own rules itself, those current at that time.
         "exclude": lambda globs: globs[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
     }
     given = {**vars(common), **vars(saving)}
@@ -179,16 +179,16 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     return (*words, folder)
 
 
-#: Seconds for what the host says to come in. Hosts have it ready, and close stdin behind it.
+#: Seconds to wait for the host's input. Hosts have it ready, and close stdin after it.
 _LISTENING = 3.0
 #: Seconds to wait for another backup or restore of the same folder.
 _PATIENCE = 5.0
-#: Seconds to note that there was no time left.
+#: Seconds to record that time ran out.
 _LONGEST_NOTE = 2.0
 
 
 class Call(Record):
-    """One call of ``hook``; what it does for an event, in a thread, gives words for the agent and for the person."""
+    """One call of ``hook``. Its work for an event, done in a thread, returns words for the agent and for the person."""
 
     folder: str
     host: str
@@ -196,14 +196,14 @@ class Call(Record):
     saving: SavingOptions
     common: CommonOptions
     deadline: float = 0.0
-    saves: bool = False  # it is an event to save at
-    state: Path | None = None  # where it is noted how that went
+    saves: bool = False  # the event is one to save at
+    state: Path | None = None  # where the outcome of that is recorded
 
     def seconds_left(self) -> float:
         return self.deadline - time.monotonic()
 
     def check(self) -> tuple[str, str]:
-        """Look how the memory stands."""
+        """Compare the memory with what is saved of it."""
         label = self.saving.label
         with hosts.heard() as messages, open_memory(replace(self.common, quiet=True)) as opened:
             summary = hosts.stand_of(
@@ -218,7 +218,7 @@ class Call(Record):
         return summary, shown("; ".join(messages))
 
     def save(self) -> tuple[str, str]:
-        """Save the memory, and note how that went."""
+        """Save the memory, and record the outcome."""
         self.state = last_run_path(choose_place(self.common.vault).url, self.saving.label)
         with hosts.heard() as messages:
             try:
@@ -236,14 +236,14 @@ class Call(Record):
 
         label = self.saving.label
         with open_memory(replace(self.common, quiet=True), making=True) as opened:
-            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+            # Only if there never was any. A memory that vanished is an error, and its snapshots stay.
             if is_empty(self.folder) and (not opened.place.exists() or opened.memory.latest(label=label) is None):
                 return None
             options, patience = self.saving.parsed(self.common.agent), min(_PATIENCE, self.seconds_left())
             return backup.save(opened, [self.folder], options, unattended=True, patience=patience)
 
     def failed(self, error: BaseException | None) -> tuple[str, str]:
-        """The answer after an error or at the deadline, which is noted here, as its thread cannot do so any more."""
+        """The answer after an error or at the deadline; the latter is recorded here, as its thread no longer can."""
         in_time = error is not None
         if error is None:
             error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")
@@ -260,14 +260,14 @@ class Call(Record):
 
 
 def answer_host(call: Call) -> int:
-    """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
+    """Handle an event of a host, and answer it. The exit code is 0 whatever happened."""
     call.deadline = time.monotonic() + call.seconds
     output, host = call.common.output, HOSTS[call.host]
-    # At a terminal nobody is going to say anything.
+    # At a terminal there is no host to send an event.
     patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
     event, unread = hosts.read_event(hosts.read_input(0, limit=hosts.LONGEST_INPUT, patience=patience))
     call.saves = event not in host.tells
-    if hasattr(signal, "SIGHUP"):  # a terminal that is closed with the host does not end its last backup
+    if hasattr(signal, "SIGHUP"):  # closing the terminal with the host must not end the last backup
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     done, error = hosts.within(call.seconds_left(), call.save if call.saves else call.check)
     context, problem = done or call.failed(error)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from colony_memory.reports import Change, SearchReport
     from colony_memory.snapshot import SnapshotInfo
 
-# Characters of names that are written although a row above has the same.
+# Characters of names that may be written again although an earlier row has the same.
 _REPEATED_CHARS = 2**22
 
 
@@ -88,9 +88,9 @@ def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) ->
         with opened.working():
             info = with_pin(opened.memory, find(opened.memory, snapshot, label=label))
             try:
-                # Its summary does not name the files that are no text.
-                read = fetch(opened.memory, label=info.label, snapshot=info.snapshot_id)
-                info, contents = completed(info, read.info), contents_of(read.documents)
+                # Its summary names texts only, no other files.
+                fetched = fetch(opened.memory, label=info.label, snapshot=info.snapshot_id)
+                info, contents = completed(info, fetched.info), contents_of(fetched.documents)
             except UntrustedSnapshot:
                 raise
             except (SnapshotCorrupt, DecryptionError) as error:
@@ -109,7 +109,7 @@ def run_show(snapshot: str, *, label: str = "default", common: CommonOptions) ->
 
 
 def _snapshot_lines(info: SnapshotInfo, contents: Contents | None) -> list[str]:
-    """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
+    """One snapshot, and the names in it; without ``contents``, as it cannot be read, those in its summary."""
     from colony_memory.capture._metadata import METADATA_NAMES
 
     made = made_at(info)
@@ -163,13 +163,13 @@ def run_cat(names: list[str], *, label: str = "default", common: CommonOptions) 
         raise ValueError("an empty name")
     with open_memory(common) as opened:
         with opened.working():
-            found = fetch(opened.memory, label=label, snapshot=snapshot)
-        content = content_of(found.info, found.documents, name)
+            fetched = fetch(opened.memory, label=label, snapshot=snapshot)
+        content = content_of(fetched.info, fetched.documents, name)
         if common.as_json:
             from base64 import b64encode
 
             encoded = None if isinstance(content, str) else b64encode(content).decode("ascii")
-            document = {"snapshot": asdict(found.info), "name": name, "text": content if encoded is None else None}
+            document = {"snapshot": asdict(fetched.info), "name": name, "text": content if encoded is None else None}
             opened.output.answer_json({**document, "base64": encoded})
         else:
             opened.output.answer_content(content, name=name)
@@ -197,10 +197,10 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
         raise ValueError("an empty name")
     with open_memory(common) as opened:
         with opened.working():
-            found = file_history(opened.memory, name, label=label, patch=patch)
+            history = file_history(opened.memory, name, label=label, patch=patch)
         rows, parts = [], []
-        for change in found.changes:
-            info, word, lines = change.snapshot, change_word(found.name, change), line_counts(change)
+        for change in history.changes:
+            info, word, lines = change.snapshot, change_word(history.name, change), line_counts(change)
             made, length = when(made_at(info)), "-" if change.kind == "removed" else size(change.size)
             rows.append((info.snapshot_id, made, word, lines, length))
             text = "Too much to show.\n" if change.patch is None else change.patch
@@ -208,10 +208,10 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
         if patch and not common.as_json:
             opened.output.answer_patch("\n".join(parts))
         else:
-            gone, before = found.changes[0].kind == "removed", found.changes[0].before
+            gone, before = history.changes[0].kind == "removed", history.changes[0].before
             still = f"last seen in {before.snapshot_id}" if gone and before else "still there"
-            total = f"{count(len(found.changes), 'change')} in {count(found.read, 'snapshot')}; {still}"
-            opened.output.show(asdict(found), draw(_CHANGES, rows), total)
+            total = f"{count(len(history.changes), 'change')} in {count(history.read, 'snapshot')}; {still}"
+            opened.output.show(asdict(history), draw(_CHANGES, rows), total)
 
 
 def line_counts(change: Change) -> str:
@@ -234,22 +234,22 @@ def run_grep(
 
     with open_memory(common) as opened:
         with opened.working("Searching"):
-            found = search_files(opened.memory, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
-        if not found.complete:
-            number = len(found.matches)
+            report = search_files(opened.memory, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+        if not report.complete:
+            number = len(report.matches)
             lines = "line is" if number == 1 else f"{number} lines are"
             opened.output.warn(f"only the newest {lines} told: look for something rarer")
-        if found or common.as_json:
-            opened.output.show({"pattern": pattern, **asdict(found)}, *_match_lines(found))
+        if report or common.as_json:
+            opened.output.show({"pattern": pattern, **asdict(report)}, *_match_lines(report))
         else:
-            opened.output.note(f"nothing found in {count(found.searched, 'snapshot')}")
-    return 0 if found else NOT_PROVEN if found.passed_over else FAILED
+            opened.output.note(f"nothing found in {count(report.searched, 'snapshot')}")
+    return 0 if report else NOT_PROVEN if report.passed_over else FAILED
 
 
-def _match_lines(found: SearchReport) -> Iterator[str]:
-    """The lines that were found, those of a file that came and went together under one head."""
+def _match_lines(report: SearchReport) -> Iterator[str]:
+    """The matching lines, grouped by file and by the snapshots in which they came and went."""
     times = attrgetter("name", "first.snapshot_id", "last.snapshot_id", "in_latest")
-    for (name, *_), matches in groupby(found.matches, key=times):
+    for (name, *_), matches in groupby(report.matches, key=times):
         first, *others = matches
         latest = {None: " (latest not read)", True: " (latest)", False: ""}[first.in_latest]
         yield styled(shown(name), "magenta")
@@ -264,7 +264,7 @@ def _match_lines(found: SearchReport) -> Iterator[str]:
             parts = (match.line[:start], match.line[start:end], match.line[end:])
             before, hit, after = map(shown_with_tabs, parts)
             yield f"    {match.number}: {before}{styled(hit, 'bold red') if hit else ''}{after}"
-    yield f"{count(len(found.matches), 'line')} in {count(found.searched, 'snapshot')}"
+    yield f"{count(len(report.matches), 'line')} in {count(report.searched, 'snapshot')}"
 
 
 def run_diff(

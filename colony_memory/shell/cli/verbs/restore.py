@@ -1,4 +1,4 @@
-"""The verb ``restore``, and what it says."""
+"""The verb ``restore``, and its output."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run_restore(
     """
     named, directory = split_positional(target, "DIR")
     if at is not None:
-        parse_moment(at)  # before a vault is asked
+        parse_moment(at)  # before the vault is opened
     for is_wrong, why in (
         (not directory, "an empty path"),
         (sum(map(bool, (named, snapshot, at))) > 1, "ID, --snapshot and --at each name a snapshot: give one of them"),
@@ -132,10 +132,10 @@ def run_restore(
 def restore_lines(
     restored: RestoredFolder, directory: str, messages: Iterable[str] = (), *, dry_run: bool, verbose: bool
 ) -> list[str]:
-    """The result of a restore or of its dry run: the names, the first of each kind or all, what was told, and the sum.
+    """The result of a restore or of its dry run: names, only the first of many unless verbose, messages, and totals.
 
-    What one decides by is named in any case: what would be removed, and what is saved nowhere or in use. A plan says of
-    each file that goes where its text is.
+    Names that a decision depends on are all listed: files to be removed, saved nowhere or in use. A dry run says where
+    the text of each file that goes is saved.
     """
     info, written = restored.info, restored.written
     why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
@@ -174,7 +174,7 @@ def restore_lines(
 
 
 def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
-    """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
+    """Warn of what the folder lacks after the restore, and of what came from elsewhere."""
     messages = [f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"] if info.incomplete else []
     messages += map(str, filled)
     if written.masked:
@@ -185,7 +185,7 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
 
 
 def _warn_of_salvage(salvaged: Salvaged) -> None:
-    """Say what is damaged, from when what was written instead is, and what is missing."""
+    """Warn of the damage, the age of what was written instead, and what is missing."""
     wanted = salvaged.snapshot_id
     warn(f"snapshot {wanted} is damaged: {salvaged.damage}")
     sources = {name: source for name, source in sorted(salvaged.sources.items()) if name != ATTRIBUTES_NAME}

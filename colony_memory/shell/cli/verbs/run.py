@@ -1,4 +1,4 @@
-"""The verbs that work beside another program: ``run``, ``guard`` and ``mcp``."""
+"""The verbs that run a command or serve a host: ``run``, ``guard`` and ``mcp``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _split(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The folder, and the words of the command; in a container, do what its first process owes, before all else."""
+    """The folder and the words of the command. A container's first process becomes its init before anything else."""
     become_init(lambda line: say(f"error: {line}"))
     directory, *program = words
     if not directory:
@@ -44,12 +44,12 @@ def _split(words: Sequence[str]) -> tuple[str, list[str]]:
 
 @contextmanager
 def _starting(program: Sequence[str]) -> Iterator[None]:
-    """Look whether the command is there before anything is done for it; an error when it is started is one line."""
+    """Find the command before any work is done for it; an error at its start becomes a Failure of one line."""
     try:
         find_command(program)
         yield
     except CommandNotFound as error:
-        # The code that a shell has for it.
+        # The exit code that a shell uses for it.
         raise Failure(f"the command cannot be run: {error}", code=error.code) from error
 
 
@@ -83,7 +83,7 @@ def run_run(
 
     directory, program = _split(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
-    # What every backup would be refused for is refused before the first.
+    # Errors that every backup would end with are raised before the first.
     options, label, output = saving.parsed(common.agent), saving.label, common.output
     host = host_of(common.agent, directory, kinds=common.kinds)
     start = partial(
@@ -115,9 +115,9 @@ def run_run(
         nothing_yet = begun.is_first
 
         def save() -> Saved | None:
-            # Always by the client that has restored: so it knows of others.
+            # Always by the client that restored: it knows the base, and so notices another client's save.
             nonlocal nothing_yet
-            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+            # Only if there never was any. A memory that vanished is an error, and its snapshots stay.
             if nothing_yet and os.path.isdir(directory) and not os.listdir(directory):  # noqa: PTH112, PTH208
                 return None
             opened.place.require()
@@ -127,7 +127,7 @@ def run_run(
 
         report = lambda run, _error: outputs.report_run(run, output, to_stderr=True)  # noqa: E731
         watch = Watch(save, every=interval, final_timeout=patience, state=state, on_run=report)
-        # What shuts down slowly may be killed before it is done: what there is by then is saved at once.
+        # A command that shuts down slowly may be killed first: save what there is at once.
         child = stack.enter_context(Child(program, on_end=lambda _: watch.save_now()))
         stack.enter_context(watch)
         child.start()
@@ -142,7 +142,7 @@ def run_run(
             if not last.ok:
                 saved_id = last.snapshot_id
                 lacks = "not all of its memory is saved" if saved_id else "its memory was not saved at its end"
-                # What the folder itself is to blame for, another backup would fail of too.
+                # If the folder itself is at fault, another backup would fail too.
                 hint = None if isinstance(watch.last_error, ValueError) else again("backup", directory)
                 output.warn(f"error: the command ended with exit code {code}, and {lacks}", hint=hint)
                 code = code or FAILED
@@ -183,7 +183,7 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
     directory, program = _split(command)
     with _starting(program):
         with open_memory(common, making=True) as opened:
-            # What the snapshot is from before, without what looks like a secret.
+            # The note names the command, without likely secrets.
             options = replace(saving, note=_clean(f"before: {shlex.join(program)}")[:200]).parsed(common.agent)
             saved = backup.save(opened, [directory], options, reuses_pinned=True, unattended=True)
             with opened.working("Writing to"):
@@ -197,14 +197,14 @@ def run_guard(command: list[str], *, saving: SavingOptions, common: CommonOption
     if common.as_json:
         say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})
     else:
-        # A command that is cut could not be pasted.
+        # A truncated command could not be pasted.
         advice = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
         say(f"the command ended with exit code {code}; {advice}")
     return code
 
 
 def _clean(text: str) -> str:
-    """The text on one line, without what is likely a secret."""
+    """The text on one line, without likely secrets."""
     from colony_memory.capture.secrets import mask_contents
 
     key = os.environ.get("COLONY_API_KEY", "").strip()
@@ -239,7 +239,7 @@ def run_mcp(
     from colony_memory.shell.mcp.served import Served, real_folder
     from colony_memory.shell.mcp.server import MemoryServer, serve_stdio
 
-    logging.getLogger().addHandler(logging.NullHandler())  # else the library gives the log a shape of its own
+    logging.getLogger().addHandler(logging.NullHandler())  # else the library configures the log itself
     with at_vault(common.vault, replace(common, quiet=True).output, making=True) as place:
         served = Served(
             place,

@@ -1,4 +1,4 @@
-"""The verb ``status``, and what it says."""
+"""The verb ``status``, and its output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LABELS = (
     Column("stored", right=True, spare=2),
     Column("problems", wraps=True),
 )
-_MANY = 10_000  # more restore points than that, nobody counts
+_MANY = 10_000  # restore points: no larger number is shown
 _RUN = timedelta(minutes=1)  # a run that saves ends a little after the snapshot was made
 
 
@@ -95,7 +95,7 @@ def run_status(
                 max_age=limit,
                 now=now,
             )
-        # What the options of this run came to, which the commands repeat.
+        # The effective options of this run, which the suggested commands repeat.
         given = {**asdict(common), "paths": paths, "paths_label": checked.verdict.label, "folders": checked.folders}
         if common.as_json or not (common.quiet and limit):
             document = status_document(checked, url=place.url, max_age=limit, given=given)
@@ -107,9 +107,9 @@ def run_status(
 def _lines(
     checked: Checked, document: Mapping[str, Any], place: Place, given: Mapping[str, Any], *, verbose: bool
 ) -> list[str]:
-    """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
+    """The answer first, then the vault, its labels, and each problem with the command that solves it."""
     now = now_utc()
-    found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
+    vault, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
     state, headline, limits = verdict.state, str(verdict.state), ""
     if unsaved and unsaved.files_ahead and not verdict.empty:
         ahead = f"ahead by {count(unsaved.files_ahead, 'file')}, {count(unsaved.lines_ahead, 'line')}"
@@ -118,29 +118,29 @@ def _lines(
         limits = " (not read, so damage would not show)"
         if verdict.closed:
             limits = " (encrypted, and no identity opens it here: whole, but its content was not read)"
-    free = "" if found.available_bytes is None else f", {size(found.available_bytes)} free"
+    free = "" if vault.available_bytes is None else f", {size(vault.available_bytes)} free"
     quota, later = "", "; the vault gives room with the first backup"
-    if found.quota_bytes:
-        quota, later = f" of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)", ""
+    if vault.quota_bytes:
+        quota, later = f" of {size(vault.quota_bytes)} ({100 * vault.used_bytes / vault.quota_bytes:.0f} %)", ""
     lines = [
         f"{styled(headline, _STYLES[state])}{limits}: {_answer(checked, place, now)}{free}",
         "",
         f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
-        f"used   {size(found.used_bytes)}{quota}, in {count(found.files, 'vault file')}{later}",
-        *few([f"next   {line}" for line in next_backups(found)], verbose=False),
+        f"used   {size(vault.used_bytes)}{quota}, in {count(vault.files, 'vault file')}{later}",
+        *few([f"next   {line}" for line in next_backups(vault)], verbose=False),
     ]
     if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
         fit_1, fit_2 = checked.points
         again = command("backup", "PATH", options=("--format", "2"), label=verdict.label, given=given)
         lines.append(f"format the vault keeps about {fit_1} such snapshots, in format 2 {min(fit_2, _MANY)}: {again}")
-    if found.operations_left is not None:
-        wait = found.operations_reset_seconds
+    if vault.operations_left is not None:
+        wait = vault.operations_reset_seconds
         reset = "" if wait is None else f", all of them again in {show_duration(wait)}"
-        lines.append(f"left   {found.operations_left} uploads and deletes this hour{reset}")
-    elif found.operations_spent:
-        lines.append(f"spent  at least {found.operations_spent} uploads and deletes of the last hour")
+        lines.append(f"left   {vault.operations_left} uploads and deletes this hour{reset}")
+    elif vault.operations_spent:
+        lines.append(f"spent  at least {vault.operations_spent} uploads and deletes of the last hour")
     lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
-    rows = [_row(label, checked.verdicts[label.label]) for label in found.labels]
+    rows = [_row(label, checked.verdicts[label.label]) for label in vault.labels]
     lines += ["", draw(_LABELS, rows) if rows else "no snapshots"]
     if unsaved is not None:
         lines += ["", *_unsaved_lines(unsaved, label=verdict.label or "default", verbose=verbose)]
@@ -176,17 +176,17 @@ def _row(label: LabelMap, verdict: Protection) -> tuple[str, ...]:
     )
 
 
-def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
-    """The part of folders that is not saved yet, with names where they are few or all are asked for."""
-    of, left_out = f"label {shown(label)}", found.capture.left_out
-    if found.problem is not None:
-        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}"]
-    elif found.latest is None:
+def _unsaved_lines(unsaved: Unsaved, *, label: str, verbose: bool) -> list[str]:
+    """The part of folders that is not saved yet, with only the first of many names unless ``verbose``."""
+    of, left_out = f"label {shown(label)}", unsaved.capture.left_out
+    if unsaved.problem is not None:
+        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(unsaved.problem)}"]
+    elif unsaved.latest is None:
         lines = [f"unsaved  all of it: nothing is saved under {of}"]
     else:
-        what = changes(found.changes) if found else "nothing"
-        lines = [f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}"]
-        lines += change_lines(found.changes, verbose=verbose)
+        what = changes(unsaved.changes) if unsaved else "nothing"
+        lines = [f"unsaved  {what}, since the latest of {of}, {unsaved.latest.snapshot_id}"]
+        lines += change_lines(unsaved.changes, verbose=verbose)
     if left_out:
         lines.append(f"{count(len(left_out), 'name')} cannot be saved:")
         lines += few([shown(f"{entry.name}: {entry.reason}") for entry in left_out], verbose=verbose)
@@ -196,8 +196,8 @@ def _unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
 def status_document(
     checked: Checked, *, url: str, max_age: timedelta | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    verdict, unsaved, found = checked.verdict, checked.unsaved, asdict(checked.found)
-    for label in found["labels"]:
+    verdict, unsaved, vault = checked.verdict, checked.unsaved, asdict(checked.found)
+    for label in vault["labels"]:
         label.update(_verdict_document(checked.verdicts[label["label"]]))
     ahead = None
     if unsaved is not None and unsaved.problem is None:
@@ -234,7 +234,7 @@ def status_document(
             }
             for label, log in checked.runs.items()
         },
-        **found,
+        **vault,
     }
 
 
@@ -248,20 +248,20 @@ def _verdict_document(verdict: Protection) -> dict[str, Any]:
     }
 
 
-def unsaved_document(found: Unsaved) -> dict[str, Any]:
+def unsaved_document(unsaved: Unsaved) -> dict[str, Any]:
     return {
-        "latest": None if found.latest is None else found.latest.snapshot_id,
-        "not_compared": found.problem,
-        "added": list(found.changes.added),
-        "removed": list(found.changes.removed),
-        "changed": {name: asdict(counts) for name, counts in found.changes.changed.items()},
+        "latest": None if unsaved.latest is None else unsaved.latest.snapshot_id,
+        "not_compared": unsaved.problem,
+        "added": list(unsaved.changes.added),
+        "removed": list(unsaved.changes.removed),
+        "changed": {name: asdict(counts) for name, counts in unsaved.changes.changed.items()},
     }
 
 
-def next_backups(found: VaultMap) -> list[str]:
-    """The size of each label's next backup, where that can be told, and how many more fit."""
+def next_backups(vault: VaultMap) -> list[str]:
+    """The size of each label's next backup, where it is known, and the number that still fit."""
     lines = []
-    for label in found.labels:
+    for label in vault.labels:
         prefix = "" if label.label == "default" else f"label {label.label}: "
         more = label.fits or 0
         many = str(more) if more < 100 else f"about {float(f'{more:.1e}'):,.0f}" if more <= _MANY else f"{_MANY:,} and"
@@ -272,10 +272,10 @@ def next_backups(found: VaultMap) -> list[str]:
 
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:
-    """The command that mends it, for the vault and the trust of these options."""
-    # A name that somebody made up may be the beginning of another snapshot's, or "latest".
+    """The command that solves a problem, with the vault and the trust of these options."""
+    # A made-up name may be the beginning of another snapshot's, or "latest".
     named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
-    # The paths that were looked at, which are those of one label, else those that this host saves under it.
+    # The paths that were checked, if they are of this label, else those that this host saves under it.
     checked = given.get("paths") if problem.label == given.get("paths_label") else None
     paths = checked or given.get("folders", {}).get(problem.label) or ["PATH"]
     folder = paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"
@@ -294,7 +294,7 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
 
 
 def _raise_failure(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:
-    """Raise what a monitor is told; without ``max_age`` only that nothing is saved."""
+    """Raise Failure for what a monitor reports; without ``max_age`` only if nothing is saved."""
     verdict, code = checked.verdict, FAILED
     if verdict.empty:
         raise Failure(_nothing(checked, place), code=NOTHING_SAVED)
@@ -306,7 +306,7 @@ def _raise_failure(checked: Checked, place: Place, max_age: timedelta | None, gi
     elif verdict.state == "not protected" and verdict.newest is not None:
         what = f"nothing that is there now is saved{_of(verdict)}"
     elif verdict.state in ("at risk", "not protected"):
-        label = next(found for found in checked.found.labels if found.label == verdict.label)
+        label = next(label_map for label_map in checked.found.labels if label_map.label == verdict.label)
         first, *more = verdict.problems
         others = f" (and {count(len(more), 'more problem')})" if more else ""
         what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"

@@ -1,4 +1,4 @@
-"""The verbs that decide what stays: ``prune``, ``delete``, ``rewrite``, ``pin``, ``unpin`` and ``tag``."""
+"""The verbs for tidying a vault: ``prune``, ``delete``, ``rewrite``, ``pin``, ``unpin`` and ``tag``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
     from colony_memory.shell.cli.app import CommonOptions, RetentionOptions
 
-#: What stands in the place of a text that is taken out.
+#: Replacement of a text that is taken out.
 _REMOVED = "***REMOVED***"
 _CHUNK = 1 << 20
 
@@ -178,47 +178,47 @@ def run_rewrite(
 
 
 def read_replacements(path: str) -> dict[str, str]:
-    """The texts of a file of replacements, and what stands in their place: ``TEXT`` or ``TEXT==>OTHER`` in each line,
-    as git-filter-repo has them.
+    """Replacements by text, from a file with ``TEXT`` or ``TEXT==>OTHER`` in each line, as git-filter-repo takes it.
+    Raises ValueError if the file cannot be read, has no text to replace, or has a pattern.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise ValueError(f"{path!r} cannot be read: {error}") from error
-    found = dict[str, str]()
+    replacements = dict[str, str]()
     for number, line in enumerate(text.splitlines(), 1):
         old, arrow, new = line.partition("==>")
         old = old.removeprefix("literal:")
         if old.startswith(("regex:", "glob:")):
             raise ValueError(f"{path!r}, line {number}: only texts can be replaced, no patterns")
         if old:
-            found[old] = new if arrow else _REMOVED
+            replacements[old] = new if arrow else _REMOVED
         elif line:
             raise ValueError(f"{path!r}, line {number}: there is no text to replace")
-    if not found:
+    if not replacements:
         raise ValueError(f"{path!r} has no text to replace")
-    return found
+    return replacements
 
 
 def _folders_with(
     memory: ColonyMemory, labels: Iterable[str], *, exclude: Iterable[str], replace: Mapping[str, str]
 ) -> list[Path]:
-    """Files in the folders of this host, as their indexes name them, that still hold what was taken out of a label."""
+    """Files that still hold what was taken out of a label, in this host's folders that have an index."""
     from colony_memory.capture.index import kept_of
     from colony_memory.shell.app.open import identify_vault
 
-    globs, texts, wanted, found = tuple(exclude), [old.encode("utf-8") for old in replace], {*labels}, set[Path]()
+    globs, texts, wanted, files = tuple(exclude), [old.encode("utf-8") for old in replace], {*labels}, set[Path]()
     for label, paths, _ in kept_of(identify_vault(memory)):
         for path in map(Path, paths if label in wanted else ()):
             for file in path.rglob("*") if path.is_dir() else [path]:
                 name = file.name if file == path else file.relative_to(path).as_posix()
                 if not file.is_symlink() and file.is_file():
-                    found |= {file} if any(fnmatchcase(name, glob) for glob in globs) or _holds(file, texts) else set()
-    return sorted(found)
+                    files |= {file} if any(fnmatchcase(name, glob) for glob in globs) or _holds(file, texts) else set()
+    return sorted(files)
 
 
 def _holds(file: Path, texts: list[bytes]) -> bool:
-    """A file holds one of the texts; one that cannot be read counts as without."""
+    """True if a file holds one of the texts; an unreadable one counts as without."""
     buffer, longest = b"", max(map(len, texts), default=0)
     with suppress(OSError), file.open("rb") as stream:
         while texts and (chunk := stream.read(_CHUNK)):

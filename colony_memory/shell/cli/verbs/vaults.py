@@ -37,7 +37,7 @@ from colony_memory.trust import older_than_signing
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
 
-#: Each fact is a column of the name of its field.
+#: The head of each column is the name of its field.
 _CHECKS = (
     Column("id"),
     Column("manifest"),
@@ -145,7 +145,7 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
     from colony_memory.capture.index import disprove
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
-        vault = ExportVault(_read_file(snapshot))  # no other is opened
+        vault = ExportVault(_read_file(snapshot))  # no other vault is opened
         memory = ColonyMemory(backend=vault, **trust_of(common))
         reports = [memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)]
     else:
@@ -171,7 +171,7 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
 
 
 def _verify_text(report: VerifyReport) -> str:
-    """The checks of each snapshot, and every problem; of what only a signature proves, nothing where nobody signs."""
+    """The checks of each snapshot, and every problem; without what only signatures prove if nobody signs."""
     states = {(check.signature, check.trust, check.catalog) for check in report.snapshots}
     expected = {("missing", "unchecked", "ok"), ("missing", "unchecked", "unchecked")}
     unsigned = bool(report) and (report.pointer, report.rollback) == ("unchecked", "unchecked") and states <= expected
@@ -238,7 +238,7 @@ def run_copy(
     if source is None and target is None:
         raise ValueError("give --from, --to, or both")
     output, trust = common.output, trust_of(common)
-    # A witness is of one vault: the pointers of two would pass for one that went back.
+    # A witness is for one vault: another's pointers would look like a rollback.
     target_trust = {name: value for name, value in trust.items() if name != "witness"}
     with ExitStack() as stack:
         src = stack.enter_context(at_vault(common.vault if source is None else source, output))
