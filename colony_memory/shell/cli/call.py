@@ -189,9 +189,9 @@ class OpenVault(Value):
     output: Output
     progress: Progress = field(default_factory=Progress)
 
-    def working(self, doing: str = "Reading") -> AbstractContextManager[None]:
+    def working(self, activity: str = "Reading") -> AbstractContextManager[None]:
         """Show an activity on a terminal; the vault's name follows it."""
-        return self.output.working(f"{doing} {self.place.title}", self.progress)
+        return self.output.working(f"{activity} {self.place.title}", self.progress)
 
 
 @contextmanager

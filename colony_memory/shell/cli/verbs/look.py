@@ -201,16 +201,16 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
         rows, parts = [], []
         for change in history.changes:
             info, word, lines = change.snapshot, change_word(history.name, change), line_counts(change)
-            made, length = when(made_at(info)), "-" if change.kind == "removed" else size(change.size)
-            rows.append((info.snapshot_id, made, word, lines, length))
+            made, file_size = when(made_at(info)), "-" if change.kind == "removed" else size(change.size)
+            rows.append((info.snapshot_id, made, word, lines, file_size))
             text = "Too much to show.\n" if change.patch is None else change.patch
             parts.append(f"snapshot {info.snapshot_id} ({made}): {word}, {lines}\n{text}")
         if patch and not common.as_json:
             opened.output.answer_patch("\n".join(parts))
         else:
             gone, before = history.changes[0].kind == "removed", history.changes[0].before
-            still = f"last seen in {before.snapshot_id}" if gone and before else "still there"
-            total = f"{count(len(history.changes), 'change')} in {count(history.read, 'snapshot')}; {still}"
+            fate = f"last seen in {before.snapshot_id}" if gone and before else "still there"
+            total = f"{count(len(history.changes), 'change')} in {count(history.read, 'snapshot')}; {fate}"
             opened.output.show(asdict(history), draw(_CHANGES, rows), total)
 
 

@@ -276,8 +276,8 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     # A made-up name may be the beginning of another snapshot's, or "latest".
     named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
     # The paths that were checked, if they are of this label, else those that this host saves under it.
-    checked = given.get("paths") if problem.label == given.get("paths_label") else None
-    paths = checked or given.get("folders", {}).get(problem.label) or ["PATH"]
+    checked_paths = given.get("paths") if problem.label == given.get("paths_label") else None
+    paths = checked_paths or given.get("folders", {}).get(problem.label) or ["PATH"]
     folder = paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"
     ways: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
         "wait": ("status", (), []),
@@ -351,7 +351,7 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
         f"last {good} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
         *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
         *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
-        *(f"{info.snapshot_id} is kept, as much less followed" for info in before_a_loss),
+        *(f"{kept.snapshot_id} is kept, as much less followed" for kept in before_a_loss),
         f"signed by {signer(info)}" if info.signed else "unsigned",
         "encrypted" if info.encrypted else "not encrypted",
     ]
