@@ -61,8 +61,8 @@ def require_age(why: str) -> None:
 
 
 def new_identity() -> tuple[str, str]:
-    own = _age().x25519.Identity.generate()
-    return str(own), str(own.to_public())
+    identity = _age().x25519.Identity.generate()
+    return str(identity), str(identity.to_public())
 
 
 def spell_recipient(text: str) -> str:
@@ -72,8 +72,8 @@ def spell_recipient(text: str) -> str:
         raise ValueError("it is a private key: give the public key that belongs to it")
     if text.startswith("ssh-"):
         text = " ".join(text.split()[:2])
-    found = _recipient(text)
-    return text if text.startswith("ssh-") else str(found)
+    recipient = _recipient(text)
+    return text if text.startswith("ssh-") else str(recipient)
 
 
 def _recipient(text: str) -> Any:
@@ -100,30 +100,30 @@ class Lock(Value):
     key: PassphraseKey | None = None  # the passphrase's key, None where there is no passphrase
 
     def seal(self, data: bytes) -> bytes:
-        return _age().encrypt(data, [_recipient(each) for each in self.recipients])  # type: ignore[no-any-return]
+        return _age().encrypt(data, [_recipient(recipient) for recipient in self.recipients])  # type: ignore[no-any-return]
 
 
 class Recipients(Record):
     names: tuple[str, ...]  # age and SSH recipients, as spell_recipient has them
     passphrase: str | None = field(default=None, repr=False)  # a passphrase beside them
-    _made: PassphraseKey | None = field(default=None, repr=False)
+    _key: PassphraseKey | None = field(default=None, repr=False)
 
     def lock(self) -> Lock:
         """The lock of a new chain. A passphrase gets a new key, the same one for as long as this client lives."""
-        if self.passphrase is not None and self._made is None:
+        if self.passphrase is not None and self._key is None:
             secret, recipient = new_identity()
             sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
             _work_of(sealed)
-            self._made = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret, self.passphrase)
-        return self._with(self._made)
+            self._key = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret, self.passphrase)
+        return self._with(self._key)
 
     def lock_with(self, key: PassphraseKey | None) -> Lock | None:
         """The lock with another writer's key, None where another passphrase opens that, or one has none."""
         return self._with(key) if (None if key is None else key.passphrase) == self.passphrase else None
 
     def _with(self, key: PassphraseKey | None) -> Lock:
-        own = (key.recipient,) if key is not None else ()
-        return Lock(tuple(sorted({*self.names, *own})), key)
+        added = (key.recipient,) if key is not None else ()
+        return Lock(tuple(sorted({*self.names, *added})), key)
 
 
 class Identities:
@@ -134,7 +134,7 @@ class Identities:
         free_memory: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._free_memory, self._work_left = free_memory, _MAX_WORK_IN_ALL
-        self._own = [read_identity(each) for each in secrets]
+        self._own = [read_identity(secret) for secret in secrets]
         self._passphrases = tuple(passphrases)
         # What a passphrase's key holds, None where none of the passphrases opens it: it takes a second to find out.
         self._keys: dict[str, PassphraseKey | None] = {}
@@ -148,10 +148,10 @@ class Identities:
         if sealed.startswith(_FIRST_LINE + b"-> scrypt "):
             raise ValueError("it is encrypted with a passphrase, and not to a key")
         wrapped = self.key_of(key)
-        found = [*self._own, *([] if wrapped is None else [read_identity(wrapped.secret)])]
-        if not found:
+        identities = [*self._own, *([] if wrapped is None else [read_identity(wrapped.secret)])]
+        if not identities:
             raise NoFit("none of the given keys opens it")
-        return _call(_age().decrypt, sealed, found)
+        return _call(_age().decrypt, sealed, identities)
 
     def key_of(self, key: str) -> PassphraseKey | None:
         """The passphrase's key, None where there is none that a passphrase that was given opens."""
@@ -164,8 +164,8 @@ class Identities:
             free, needed = self._free_memory(), work * 1024 + _SPARE
             if free is not None and free < needed:
                 raise NoRoom(f"its passphrase takes {needed // 2**20} MiB of memory, and {free // 2**20} are free")
-            found = (_open_key(key, each) for each in self._passphrases)
-            self._keys[key] = next((each for each in found if each is not None), None)
+            candidates = (_open_key(key, passphrase) for passphrase in self._passphrases)
+            self._keys[key] = next((candidate for candidate in candidates if candidate is not None), None)
             if self._keys[key] is None:
                 self._work_left -= work  # of keys that fit, a label has as many as its owner had passphrases
         return self._keys.get(key)
@@ -188,12 +188,12 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
 
 def _work_of(sealed: bytes) -> int:
     _check_header(sealed)
-    found = _SCRYPT.match(sealed)
-    if found is None:
+    match = _SCRYPT.match(sealed)
+    if match is None:
         raise ValueError("the age file is not encrypted with a passphrase")
-    if int(found[1]) > _MAX_WORK:
-        raise ValueError(f"the passphrase has the work factor 2^{int(found[1])}, more than 2^{_MAX_WORK}")
-    return 1 << int(found[1])
+    if int(match[1]) > _MAX_WORK:
+        raise ValueError(f"the passphrase has the work factor 2^{int(match[1])}, more than 2^{_MAX_WORK}")
+    return 1 << int(match[1])
 
 
 def _check_header(sealed: bytes) -> None:
@@ -207,19 +207,19 @@ def _check_header(sealed: bytes) -> None:
 
 
 def _call(function: Any, sealed: bytes, key: Any) -> bytes:
-    said, panic = "", False
+    message, panic = "", False
     try:
         return function(sealed, key)  # type: ignore[no-any-return]
     except Exception as error:  # noqa: BLE001 - it has one class of error for all
-        said = str(error)
+        message = str(error)
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":
             raise
         panic = True  # a panic of the library over what it was given
     # Not as the cause of what is raised: nobody knows what all it quotes.
-    if said.startswith(_NO_FIT):
+    if message.startswith(_NO_FIT):
         raise NoFit("none of the given keys opens it")
-    why = said.splitlines()[0][:80].lower() if said and not panic else "nothing could be made of it"
+    why = message.splitlines()[0][:80].lower() if message and not panic else "nothing could be made of it"
     raise ValueError(f"the age file is damaged: {why}")
 
 
@@ -229,14 +229,14 @@ def read_identity(text: str) -> Any:
     try:
         if _PEM in text:
             why = "the SSH private key is damaged, encrypted, or neither Ed25519 nor RSA"
-            found = age.ssh.Identity.from_buffer(f"{text}\n".encode())
+            identity = age.ssh.Identity.from_buffer(f"{text}\n".encode())
         else:
-            found = age.x25519.Identity.from_str(text)
+            identity = age.x25519.Identity.from_str(text)
     except Exception:  # noqa: BLE001 - it may quote what it was given
-        found = None
-    if found is None:
+        identity = None
+    if identity is None:
         raise ValueError(why)
-    return found
+    return identity
 
 
 def split_identities(text: str) -> Sequence[str]:

@@ -75,9 +75,9 @@ class Catalog(Sequence[Entry]):
         self._label = label
         self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
         self._unread = unread  # page files behind all pages
-        self._grown: tuple[Entry, Catalog] | None = None
-        self._known: dict[str, Entry] = {}  # the rows of so many pages, by id
-        self._counted = 0
+        self._added: tuple[Entry, Catalog] | None = None
+        self._by_id: dict[str, Entry] = {}  # the rows of so many pages, by id
+        self._indexed = 0
 
     @classmethod
     def of(cls, label: str, entries: Iterable[Entry] | None) -> Catalog:
@@ -88,34 +88,34 @@ class Catalog(Sequence[Entry]):
         cls, label: str, texts: Sequence[object], older: object = None, files: Mapping[str, str | None] | None = None
     ) -> Catalog:
         """The catalogue that a pointer has, its first page open, and unread from the first page file that lacks."""
-        out, wanted, wrong, where = cls(label), list[PageFile](), None, ""
+        out, listed, damage, where = cls(label), list[PageFile](), None, ""
         try:
-            wanted.extend(_read_older(older, label))
+            listed.extend(_read_older(older, label))
         except ValueError as error:
-            wrong = str(error)
+            damage = str(error)
         try:
             out._append(texts)
-            for place, file in enumerate(wanted):
+            for index, file in enumerate(listed):
                 if files is None or file.file not in files:
-                    out._unread = tuple(wanted[place:])
+                    out._unread = tuple(listed[index:])
                     break
                 where = f"page file {file.file} "
                 out._append(_read_file(file, files[file.file], label), file)
         except ValueError as error:
-            wrong = f"{where}{error}"
+            damage = f"{where}{error}"
         out._open(0)
-        out.damage = out.damage or wrong
+        out.damage = out.damage or damage
         return out
 
     def _append(self, texts: Sequence[object], file: PageFile | None = None) -> None:
         # Summed as they come: how many there are is chosen by whoever holds the vault.
         size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
-        for place, text in enumerate(texts, len(self._pages) + 1):
+        for number, text in enumerate(texts, len(self._pages) + 1):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
             if head is not None:
                 size, values = size + int(head[1]), values + int(head[2])
             if head is None or max(size / MAX_WEIGHT, values / MAX_VALUES) > (1 if file is None else IN_FILES):
-                raise ValueError(f"page {place} is malformed, or larger than a catalogue may be")
+                raise ValueError(f"page {number} is malformed, or larger than a catalogue may be")
             self._pages.append(_Page(str(text), int(head[1]), int(head[2]), file))
 
     @property
@@ -143,18 +143,18 @@ class Catalog(Sequence[Entry]):
         """The catalogue with its oldest pages in page files where a pointer would have too many; texts of new ones."""
         runs = self._runs()
         joins = len(runs) + len(self._unread) > MANY_FILES
-        (_, own), *others = [(None, [page._replace(file=None) for page in self._pages])] if joins else runs
-        spills = _chars(own) > SPILL_CHARS
+        (_, inline), *others = [(None, [page._replace(file=None) for page in self._pages])] if joins else runs
+        spills = _chars(inline) > SPILL_CHARS
         if not joins and not spills and all(file is not None for file, _ in others):
             return self, {}
-        there = len(self._pages)
+        total = len(self._pages)
         list(self)  # a page that is damaged ends it
-        if len(self._pages) < there:
+        if len(self._pages) < total:
             return self.spilled(file_id)
-        stays = [chars <= STAY_CHARS for chars in accumulate(len(page.text) for page in own)]
-        stay = max(1, sum(stays)) if spills else len(own)
-        out, texts = own[:stay], dict[str, str]()
-        for file, pages in [(None, own[stay:]), *others]:
+        fits = [chars <= STAY_CHARS for chars in accumulate(len(page.text) for page in inline)]
+        kept = max(1, sum(fits)) if spills else len(inline)
+        out, texts = inline[:kept], dict[str, str]()
+        for file, pages in [(None, inline[kept:]), *others]:
             for piece in _by_size(pages) if file is None else ():
                 name = page_filename(self._label, file_id, len(texts))
                 raw = {"format": _FILE_FORMAT, "label": self._label, "pages": [page.text for page in piece]}
@@ -167,12 +167,12 @@ class Catalog(Sequence[Entry]):
 
     def stored(self) -> tuple[list[str], list[dict[str, Any]]]:
         """The text of each page in the pointer, and what it says of page files, as far as all of it fits there."""
-        (_, own), *runs = self._runs()
-        chars = accumulate(len(page.text) for page in own)
-        fit = sum(room <= MAX_CATALOG_CHARS and share <= 1 for room, share in zip(chars, _shares(own), strict=True))
-        if fit < len(own):
-            return [page.text for page in own[:fit]], []
-        older, shares, at = list[PageFile](), _shares(self._pages), len(own)
+        (_, inline), *runs = self._runs()
+        chars = accumulate(len(page.text) for page in inline)
+        fit = sum(room <= MAX_CATALOG_CHARS and share <= 1 for room, share in zip(chars, _shares(inline), strict=True))
+        if fit < len(inline):
+            return [page.text for page in inline[:fit]], []
+        older, shares, at = list[PageFile](), _shares(self._pages), len(inline)
         for file, pages in runs:
             at += len(pages)
             if file is None or shares[at - 1] > IN_FILES:
@@ -180,7 +180,7 @@ class Catalog(Sequence[Entry]):
             older.append(file)
         else:
             older += self._unread
-        return [page.text for page in own], [file._asdict() for file in older[:MAX_FILES]]
+        return [page.text for page in inline], [file._asdict() for file in older[:MAX_FILES]]
 
     @property
     def front(self) -> tuple[Entry, ...]:
@@ -218,39 +218,39 @@ class Catalog(Sequence[Entry]):
         return snapshot_id in self._rows()
 
     def _rows(self) -> dict[str, Entry]:
-        for rows in self._opened[self._counted :]:
-            self._known |= {entry.snapshot_id: entry for entry in rows}
-        self._counted = len(self._opened)
-        return self._known
+        for rows in self._opened[self._indexed :]:
+            self._by_id |= {entry.snapshot_id: entry for entry in rows}
+        self._indexed = len(self._opened)
+        return self._by_id
 
     def adding(self, entry: Entry) -> Catalog:
         """The catalogue with one more row, or with another row for the same snapshot."""
-        if self._grown is None or self._grown[0] != entry:
-            self._grown = (entry, self._grow(entry))
-        return self._grown[1]
+        if self._added is None or self._added[0] != entry:
+            self._added = (entry, self._grow(entry))
+        return self._added[1]
 
     def _grow(self, entry: Entry) -> Catalog:
-        front, own = self.front, entry.snapshot_id
-        if front and id_order(own) <= id_order(front[0].snapshot_id):
-            return self.following([entry, *(other for other in self if other.snapshot_id != own)])
-        kept = 1 if front and len(front) < _rows_per_page(front) else 0
-        made = _write_pages((entry, *front) if kept else (entry,))
-        if not made:
+        front, snapshot_id = self.front, entry.snapshot_id
+        if front and id_order(snapshot_id) <= id_order(front[0].snapshot_id):
+            return self.following([entry, *(row for row in self if row.snapshot_id != snapshot_id)])
+        replaced = 1 if front and len(front) < _rows_per_page(front) else 0
+        written = _write_pages((entry, *front) if replaced else (entry,))
+        if not written:
             return Catalog(self._label)  # older rows would stand behind one that is left out
-        pages, rows = zip(*made, strict=True)
-        return Catalog(self._label, (*pages, *self._pages[kept:]), (*rows, *self._opened[kept:]), self._unread)
+        pages, rows = zip(*written, strict=True)
+        return Catalog(self._label, (*pages, *self._pages[replaced:]), (*rows, *self._opened[replaced:]), self._unread)
 
     def following(self, entries: Iterable[Entry]) -> Catalog:
         """The catalogue of these rows: every page that stays is kept, those with few rows left are joined."""
         if isinstance(entries, Catalog):
             return entries
-        there = {entry.snapshot_id: entry for entry in entries}
-        rows = tuple(there[each] for each in sorted(there, key=id_order, reverse=True))
-        same: dict[str, tuple[_Page, tuple[Entry, ...]]] = {}
+        by_id = {entry.snapshot_id: entry for entry in entries}
+        rows = tuple(by_id[snapshot_id] for snapshot_id in sorted(by_id, key=id_order, reverse=True))
+        old_pages: dict[str, tuple[_Page, tuple[Entry, ...]]] = {}
         pieces, at = list[tuple[Entry, ...]](), 0
-        for old, stored in zip(self._rows_of_pages(), self._pages, strict=False):
-            same[old[0].snapshot_id] = stored, old
-            oldest, begin = id_order(old[-1].snapshot_id), at
+        for old_rows, old_page in zip(self._rows_of_pages(), self._pages, strict=False):
+            old_pages[old_rows[0].snapshot_id] = old_page, old_rows
+            oldest, begin = id_order(old_rows[-1].snapshot_id), at
             while at < len(rows) and id_order(rows[at].snapshot_id) >= oldest:
                 at += 1
             _lay_out(pieces, rows[begin:at])
@@ -258,11 +258,11 @@ class Catalog(Sequence[Entry]):
         is_behind = self._unread and (not rows or id_order(rows[-1].snapshot_id) > id_order(self._unread[0].newest))
         out = Catalog(self._label, unread=self._unread if is_behind else ())
         for piece in pieces:
-            page, known = same.get(piece[0].snapshot_id, (None, ()))
-            made = [(page, known)] if page is not None and piece == known else _write_pages(piece)
-            out._pages += [page for page, _ in made]
-            out._opened += [rows for _, rows in made]
-            if sum(len(rows) for _, rows in made) < len(piece):
+            page, page_rows = old_pages.get(piece[0].snapshot_id, (None, ()))
+            written = [(page, page_rows)] if page is not None and piece == page_rows else _write_pages(piece)
+            out._pages += [page for page, _ in written]
+            out._opened += [rows for _, rows in written]
+            if sum(len(rows) for _, rows in written) < len(piece):
                 out._unread = ()
                 break  # a row that is too large: the older ones are left out with it
         return out
@@ -271,20 +271,20 @@ class Catalog(Sequence[Entry]):
     def may_lack(self) -> bool:
         """True if it may have had to leave out older snapshots: it comes near a bound, or is damaged."""
         list(self)  # damage shows when a page is opened
-        own = self._runs()[0][1]
-        shares = max(_shares(own), default=0.0), max(_shares(self._pages), default=0.0) / IN_FILES
-        near = _chars(own) > SPILL_CHARS or 4 * max(shares) > 1
+        inline = self._runs()[0][1]
+        shares = max(_shares(inline), default=0.0), max(_shares(self._pages), default=0.0) / IN_FILES
+        near = _chars(inline) > SPILL_CHARS or 4 * max(shares) > 1
         return near or bool(self._unread) or self.damage is not None
 
-    def _open(self, place: int) -> tuple[Entry, ...]:
-        while len(self._opened) <= place:
+    def _open(self, index: int) -> tuple[Entry, ...]:
+        while len(self._opened) <= index:
             if len(self._opened) == len(self._pages):
                 return ()
             page = self._pages[len(self._opened)]
             try:
                 rows = _read_page(page, self._label)
-                above = self._opened[-1][-1:] if self._opened else ()
-                orders = [id_order(entry.snapshot_id) for entry in (*above, *rows)]
+                previous = self._opened[-1][-1:] if self._opened else ()
+                orders = [id_order(entry.snapshot_id) for entry in (*previous, *rows)]
                 if not rows or not all(newer > older for newer, older in pairwise(orders)):
                     raise ValueError("its rows are not in order")
             except ValueError as error:
@@ -293,7 +293,7 @@ class Catalog(Sequence[Entry]):
                 self._unread = ()
                 return ()
             self._opened.append(rows)
-        return self._opened[place]
+        return self._opened[index]
 
 
 def _chars(pages: Iterable[_Page]) -> int:
@@ -303,7 +303,7 @@ def _chars(pages: Iterable[_Page]) -> int:
 def _shares(pages: Sequence[_Page]) -> list[float]:
     """How much the first pages take of what those in a pointer may: the first one, the first two, and so on."""
     sizes, values = accumulate(page.size for page in pages), accumulate(page.values for page in pages)
-    return [max(size / MAX_WEIGHT, each / MAX_VALUES) for size, each in zip(sizes, values, strict=True)]
+    return [max(size / MAX_WEIGHT, number / MAX_VALUES) for size, number in zip(sizes, values, strict=True)]
 
 
 def weight_of_file(text: str) -> int:
@@ -313,16 +313,16 @@ def weight_of_file(text: str) -> int:
 
 def _read_older(older: Any, label: str) -> Iterator[PageFile]:
     """The page files that a pointer names, up to the first of which it says something wrong."""
-    known = set[str]()
-    for each in older if isinstance(older, list) else [] if older is None else [older]:
-        name = each.get("file") if isinstance(each, dict) and len(known) < MAX_FILES else None
-        file = read_filename(name) if isinstance(name, str) and name not in known else None
-        if file is None or (file.kind, file.label) != ("page", label) or not is_id(each.get("newest")):
+    seen = set[str]()
+    for row in older if isinstance(older, list) else [] if older is None else [older]:
+        name = row.get("file") if isinstance(row, dict) and len(seen) < MAX_FILES else None
+        file = read_filename(name) if isinstance(name, str) and name not in seen else None
+        if file is None or (file.kind, file.label) != ("page", label) or not is_id(row.get("newest")):
             raise ValueError("what is said of page files is malformed")
-        if not 0 < expect(each, "pages", COUNT) < MAX_VALUES:
+        if not 0 < expect(row, "pages", COUNT) < MAX_VALUES:
             raise ValueError("a page file has too many pages")
-        known.add(each["file"])
-        yield PageFile(each["file"], expect(each, "sha256", DIGEST), each["newest"], each["pages"])
+        seen.add(row["file"])
+        yield PageFile(row["file"], expect(row, "sha256", DIGEST), row["newest"], row["pages"])
 
 
 def _read_file(file: PageFile, text: str | None, label: str) -> list[object]:
@@ -387,7 +387,7 @@ def _write_pages(rows: tuple[Entry, ...]) -> list[tuple[_Page, tuple[Entry, ...]
         return []
     half = len(rows) // 2
     newer = _write_pages(rows[:half])
-    return newer + (_write_pages(rows[half:]) if sum(len(made) for _, made in newer) == half else [])
+    return newer + (_write_pages(rows[half:]) if sum(len(part) for _, part in newer) == half else [])
 
 
 def _read_page(page: _Page, label: str) -> tuple[Entry, ...]:

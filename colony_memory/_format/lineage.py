@@ -40,9 +40,9 @@ class Lineage(Value):
         return {name: getattr(self, name) for name in ("based_on", "origin", "refused", "rewrites")}
 
     def raw(self) -> dict[str, Any]:
-        told = {key: value for key, value in self.facts.items() if value}
-        told |= {} if self.based_on is None else {"based_on": list(self.based_on)}
-        return told | ({"unmerged": raw_unmerged(self.unmerged)} if self.unmerged else {})
+        fields = {key: value for key, value in self.facts.items() if value}
+        fields |= {} if self.based_on is None else {"based_on": list(self.based_on)}
+        return fields | ({"unmerged": raw_unmerged(self.unmerged)} if self.unmerged else {})
 
 
 def read_lineage(raw: Mapping[str, Any]) -> Lineage:
@@ -58,12 +58,12 @@ def read_lineage(raw: Mapping[str, Any]) -> Lineage:
 
 
 def raw_unmerged(unmerged: Iterable[Unmerged]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in one._asdict().items() if value} for one in unmerged]
+    return [{key: value for key, value in row._asdict().items() if value} for row in unmerged]
 
 
-def read_unmerged(told: object) -> tuple[Unmerged, ...]:
+def read_unmerged(value: object) -> tuple[Unmerged, ...]:
     """The same, read; rows that are not as they should be are left out."""
-    rows = [row for row in islice(told, _MOST) if isinstance(row, dict)] if isinstance(told, list) else []
+    rows = [row for row in islice(value, _MOST) if isinstance(row, dict)] if isinstance(value, list) else []
     return tuple(
         Unmerged(row["snapshot_id"], row["since"], row.get("refused") is True, row.get("without_basis") is True)
         for row in rows
@@ -81,40 +81,40 @@ def still_unmerged(
 ) -> tuple[Unmerged, ...]:
     """The list once a snapshot was saved or deleted, oldest first."""
     # The time is that of the first time, and none that is yet to come: else it would stay for ever.
-    rows = {one.snapshot_id: one._replace(since=min(one.since, stamp(now))) for one in (*new, *before)}
-    left = [
-        rows[own]
-        for own in sorted(rows, key=id_order)
-        if own not in based_on and own not in gone and now - (read_stamp(rows[own].since) or now) < UNMERGED_LASTS
+    rows = {row.snapshot_id: row._replace(since=min(row.since, stamp(now))) for row in (*new, *before)}
+    remaining = [
+        rows[key]
+        for key in sorted(rows, key=id_order)
+        if key not in based_on and key not in gone and now - (read_stamp(rows[key].since) or now) < UNMERGED_LASTS
     ]
-    spared = [one.snapshot_id for one in left if one.without_basis][-_MOST_WITHOUT_BASIS:]
-    return tuple(one for one in left if not one.without_basis or one.snapshot_id in spared)
+    kept = [row.snapshot_id for row in remaining if row.without_basis][-_MOST_WITHOUT_BASIS:]
+    return tuple(row for row in remaining if not row.without_basis or row.snapshot_id in kept)
 
 
 def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozenset[str], str | None]:
     """Ancestors of snapshots, direct and indirect; and the newest where a link is missing."""
-    known = {info.snapshot_id: info for info in infos}
-    found, left, missing, silent = set[str](), [*snapshot_ids], list[str](), list[str]()
-    while left:
-        own = left.pop()
-        info = known.get(own)
+    by_id = {info.snapshot_id: info for info in infos}
+    found, pending, missing, silent = set[str](), [*snapshot_ids], list[str](), list[str]()
+    while pending:
+        snapshot_id = pending.pop()
+        info = by_id.get(snapshot_id)
         if info is None:
-            missing.append(own)
+            missing.append(snapshot_id)
             continue
         if info.rewrites is not None:
             found.add(info.rewrites)
         if info.based_on is None:
-            silent.append(own)
+            silent.append(snapshot_id)
             continue
-        new = [other for other in info.based_on if other not in found]
-        found.update(new)
-        left += new
+        parents = [parent for parent in info.based_on if parent not in found]
+        found.update(parents)
+        pending += parents
     if silent:
         # On all that was there, what is listed no more too. None of that has to be asked.
         newest = max(silent, key=id_order)
-        older = [other for other in infos if id_order(other.snapshot_id) < id_order(newest) and not other.refused]
-        found.update(other.snapshot_id for other in older)
-        found.update(*(other.based_on or () for other in older))
+        older = [info for info in infos if id_order(info.snapshot_id) < id_order(newest) and not info.refused]
+        found.update(info.snapshot_id for info in older)
+        found.update(*(info.based_on or () for info in older))
         missing.append(newest)
     return frozenset(found), max(missing, key=id_order, default=None)
 
@@ -122,12 +122,12 @@ def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozen
 def stand_ins(infos: Iterable[SnapshotInfo]) -> dict[str, str]:
     direct = {info.rewrites: info.snapshot_id for info in infos if info.rewrites is not None}
     found = dict[str, str]()
-    for own, new in direct.items():
-        seen = {own}
+    for old, new in direct.items():
+        seen = {old}
         while new in direct and new not in seen:
             seen.add(new)
             new = direct[new]  # noqa: PLW2901 - one after the other
-        found[own] = new
+        found[old] = new
     return found
 
 
@@ -139,13 +139,13 @@ def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapsh
 def _descent(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str) -> Callable[[str], bool]:
     """Tells of others whether a snapshot holds what they held. A vault may list many: all is walked through once."""
     found, missing = ancestors(infos, snapshot_id)
-    astray = {one.snapshot_id for one in unmerged} - found
-    beside = astray | ancestors(infos, *astray)[0]
+    branches = {row.snapshot_id for row in unmerged} - found
+    on_branches = branches | ancestors(infos, *branches)[0]
 
     def descends_from(of: str) -> bool:
         if of == snapshot_id or of in found:
             return True
-        return missing is not None and id_order(of) <= id_order(missing) and of not in beside
+        return missing is not None and id_order(of) <= id_order(missing) and of not in on_branches
 
     return descends_from
 
@@ -155,12 +155,12 @@ def merge_base(
 ) -> str | None:
     """The newest listed snapshot that an own one and theirs descend from: over others, text would count as deleted."""
     ours = {*own} | ancestors(infos, *own)[0]
-    held = _descent(infos, unmerged, theirs)
+    is_ancestor = _descent(infos, unmerged, theirs)
     listed = {info.snapshot_id for info in infos}
-    return next(filter(held, sorted(ours & listed, key=id_order, reverse=True)), None)
+    return next(filter(is_ancestor, sorted(ours & listed, key=id_order, reverse=True)), None)
 
 
 def refused_only(infos: Sequence[SnapshotInfo]) -> frozenset[str]:
     """Ids of refused snapshots that nothing which became the latest is based on: none becomes it by itself."""
-    merged = {own for info in infos if not info.refused for own in info.based_on or ()}
+    merged = {basis for info in infos if not info.refused for basis in info.based_on or ()}
     return frozenset(info.snapshot_id for info in infos if info.refused and info.snapshot_id not in merged)

@@ -51,15 +51,15 @@ _TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
 def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
     if not isinstance(tags, Iterable):
         raise ValueError(f"tags must be strings, not {tags!r}")  # noqa: TRY004 - one type for bad arguments
-    found = set()
+    valid = set()
     for tag in [tags] if isinstance(tags, str) else tags:
         if not is_tag(tag):
-            what = "1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin with a letter or a digit"
-            raise ValueError(f"{tag!r} is not a tag: it must have {what}")
-        found.add(tag)
-    if len(found) > MAX_TAGS:
-        raise ValueError(f"a snapshot has at most {MAX_TAGS} tags, not {len(found)}")
-    return tuple(sorted(found))
+            allowed = "1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin with a letter or a digit"
+            raise ValueError(f"{tag!r} is not a tag: it must have {allowed}")
+        valid.add(tag)
+    if len(valid) > MAX_TAGS:
+        raise ValueError(f"a snapshot has at most {MAX_TAGS} tags, not {len(valid)}")
+    return tuple(sorted(valid))
 
 
 def read_tags(value: object) -> tuple[str, ...]:
@@ -203,23 +203,23 @@ class Manifest(Value):
 
 
 def read_ruined(raw: Mapping[str, Any]) -> int:
-    told = raw.get("ruined")
-    return told if type(told) is int and told > 0 else 0
+    count = raw.get("ruined")
+    return count if type(count) is int and count > 0 else 0
 
 
-def finish(raw: dict[str, Any], files: dict[str, str], beside: Beside) -> BuiltSnapshot:
+def finish(raw: dict[str, Any], files: dict[str, str], extras: Beside) -> BuiltSnapshot:
     """The snapshot of a manifest that says what its content is, and of its other files."""
-    previous, note, lineage = beside.get("previous"), beside.get("note"), beside.get("lineage")
+    previous, note, lineage = extras.get("previous"), extras.get("note"), extras.get("lineage")
     more = {
         "previous": None if previous is None else dict(previous),
-        "stream": beside.get("stream"),
+        "stream": extras.get("stream"),
         "note": None if note is None else printable(note),
-        "incomplete": [printable(line) for line in beside.get("incomplete", ())] or None,
-        "tags": list(beside.get("tags", ())) or None,
+        "incomplete": [printable(line) for line in extras.get("incomplete", ())] or None,
+        "tags": list(extras.get("tags", ())) or None,
         **(Lineage() if lineage is None else lineage).raw(),
-        "ruined": beside.get("ruined") or None,
+        "ruined": extras.get("ruined") or None,
     }
-    signer = beside.get("signer")
+    signer = extras.get("signer")
     raw.update({key: value for key, value in more.items() if value is not None})
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)

@@ -57,8 +57,8 @@ def require_label(label: object) -> str:
     label = require_text("label", label)
     usable = sanitize_label(label)
     if label.strip().lower() != usable:
-        named = f"use {usable!r} if that is what you mean"
-        advice = "give the label a name in those characters" if usable == "default" else named
+        suggestion = f"use {usable!r} if that is what you mean"
+        advice = "give the label a name in those characters" if usable == "default" else suggestion
         raise ValueError(f"label {label!r} cannot be used as it is: only a-z, 0-9, '_' and '-' are kept; {advice}")
     if not _IS_LABEL.fullmatch(usable):
         raise ValueError(f"label {label[:20]!r}… is too long: file names hold {MAX_LABEL} characters of one")
@@ -101,8 +101,8 @@ def is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str)
 
 
-def list_of(is_right: Callable[[Any], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(is_right, value))
+def list_of(is_valid: Callable[[Any], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
 #: Of a field that came out of a vault: tells what is right, and how that is called.
@@ -116,9 +116,9 @@ COUNTS: Kind = (list_of(is_count), "a list of counts")
 
 
 def expect(raw: Mapping[str, Any], key: str, kind: Kind) -> Any:
-    is_right, what = kind
-    if not is_right(raw.get(key)):
-        raise ValueError(f"{key} should be {what}")
+    is_valid, wanted = kind
+    if not is_valid(raw.get(key)):
+        raise ValueError(f"{key} should be {wanted}")
     return raw.get(key)
 
 
@@ -201,8 +201,8 @@ def leading_label(start: str) -> str | None:
 
 def common_start(filenames: Sequence[str]) -> str:
     first, last = min(filenames, default=""), max(filenames, default="")
-    same = next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))
-    return first[:same]
+    length = next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))
+    return first[:length]
 
 
 def is_place(label: str, snapshot_id: str) -> bool:

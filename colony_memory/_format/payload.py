@@ -58,7 +58,7 @@ def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
     if compress is not None:
         # It takes the text in one piece, and holds no more than that and its output.
         plain = b"".join(pieces)
-        return Packed(_spelled(compress(plain, _FAST_LEVEL)), len(plain), sha256(plain))
+        return Packed(_to_base64(compress(plain, _FAST_LEVEL)), len(plain), sha256(plain))
     strategy = zlib.Z_FILTERED if digests else zlib.Z_DEFAULT_STRATEGY
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP, zlib.DEF_MEM_LEVEL, strategy)
     hasher, size, out = hashlib.sha256(), 0, list[bytes]()
@@ -66,10 +66,10 @@ def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
         size += len(piece)
         hasher.update(piece)
         out.append(packer.compress(piece))
-    return Packed(_spelled(b"".join((*out, packer.flush()))), size, "sha256:" + hasher.hexdigest())
+    return Packed(_to_base64(b"".join((*out, packer.flush()))), size, "sha256:" + hasher.hexdigest())
 
 
-def _spelled(data: bytes | bytearray) -> str:
+def _to_base64(data: bytes | bytearray) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
@@ -85,7 +85,7 @@ def _libdeflate() -> Callable[[bytes, int], bytes | bytearray] | None:
 def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
     """Decompress base64 that comes in chunks, to exactly ``size`` bytes; one byte more is never held."""
     out: list[bytes] = []
-    left, unpacker, members = size, None, 0
+    remaining, unpacker, members = size, None, 0
     try:
         for piece in decode_base64(chunks):
             data = piece
@@ -98,9 +98,9 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
                     unpacker, members = zlib.decompressobj(_GZIP), members + 1
                     if members > _MAX_MEMBERS:
                         raise ValueError("too many gzip members")
-                out.append(unpacker.decompress(data, min(left + 1, _PIECE)))
-                left -= len(out[-1])
-                if left < 0:
+                out.append(unpacker.decompress(data, min(remaining + 1, _PIECE)))
+                remaining -= len(out[-1])
+                if remaining < 0:
                     raise ValueError(f"there is more than the {size} bytes that the manifest says")
                 data = unpacker.unconsumed_tail or unpacker.unused_data
                 if unpacker.eof:
@@ -109,8 +109,8 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
         raise ValueError(f"the gzip stream is damaged: {str(error).rpartition(': ')[2]}") from error
     if unpacker is not None or not members:
         raise ValueError("the gzip stream is cut short")
-    if left:
-        raise ValueError(f"there are {size - left} bytes, not the {size} that the manifest says")
+    if remaining:
+        raise ValueError(f"there are {size - remaining} bytes, not the {size} that the manifest says")
     return bytearray().join(out)
 
 
@@ -122,12 +122,12 @@ def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
         if ended and carry:
             raise ValueError("there is more after the base64 padding")
         cut = len(carry) - len(carry) % 4
-        whole, carry = carry[:cut], carry[cut:]
+        complete, carry = carry[:cut], carry[cut:]
         try:
-            yield base64.b64decode(whole, validate=True)
+            yield base64.b64decode(complete, validate=True)
         except binascii.Error as error:
             raise ValueError(f"the base64 is damaged: {error}") from error
-        ended = ended or whole.endswith("=")
+        ended = ended or complete.endswith("=")
     if carry:
         raise ValueError("the base64 is cut short")
 
@@ -156,6 +156,6 @@ def tree_of_digests(digests: Mapping[str, str]) -> str:
     return sha256(canonical(dict(digests)))
 
 
-def check_tree(told: str, digests: Mapping[str, str], *, file: str) -> None:
-    if told and told != tree_of_digests(digests):
+def check_tree(tree: str, digests: Mapping[str, str], *, file: str) -> None:
+    if tree and tree != tree_of_digests(digests):
         raise SnapshotCorrupt(f"{file} has another tree than its documents", file=file)

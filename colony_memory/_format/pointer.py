@@ -92,17 +92,17 @@ class Pointer(Value):
         before: str | None = None,
     ) -> Pointer:
         """The next pointer; ``coming`` is about to be brought there, ``before`` the latest where this proves none."""
-        kept = self.catalog.following(entries)
+        catalog = self.catalog.following(entries)
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
         generation = min(max(self.generation, above) + 1, names.LARGEST)
-        named = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
-        newest = max(filter(None, (snapshot_id, *named, coming)), key=id_order, default=None)
+        earlier = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
+        newest = max(filter(None, (snapshot_id, *earlier, coming)), key=id_order, default=None)
         back = None if newest == snapshot_id else newest
         gone = tuple(sorted(removed))
         if doc_bytes is None:
             doc_bytes = self.doc_bytes if snapshot_id == self.snapshot_id else ()
         return Pointer(
-            self.label, snapshot_id, updated_at, generation, stream, kept, gone, back, tuple(unmerged), doc_bytes
+            self.label, snapshot_id, updated_at, generation, stream, catalog, gone, back, tuple(unmerged), doc_bytes
         )
 
 

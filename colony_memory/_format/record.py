@@ -59,7 +59,7 @@ def without(record: Mapping[str, Any], gone: Callable[[str], bool]) -> dict[str,
     kept = dict(record)
     for key, value in record.items():
         if isinstance(value, dict):
-            kept[key] = {name: each for name, each in value.items() if not gone(name.rstrip("/"))}
+            kept[key] = {name: entry for name, entry in value.items() if not gone(name.rstrip("/"))}
         elif isinstance(value, list):
             kept[key] = [name for name in value if not (isinstance(name, str) and gone(name.rstrip("/")))]
     return {key: value for key, value in kept.items() if value or key in _ALWAYS}
@@ -84,31 +84,31 @@ def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) ->
         return dict(documents)
     out = {name: text for name, text in documents.items() if name not in files}
     files |= {name: data for name, data in _object(record.get("files")).items() if name not in documents}
-    there = {*documents, *files} - {RECORD_NAME}
-    above = {name[:end] for name in there for end, sign in enumerate(name) if sign == "/"}
-    links = {name: to for name, to in _object(record.get("links")).items() if name not in there | above}
-    empty = [name for name in record.get("empty_dirs") or () if name not in there | above | {*links}]
-    whole = {**record, "files": files, "links": links, "empty_dirs": empty}
-    whole = {key: value for key, value in whole.items() if value or key in _ALWAYS}
-    same = (other[RECORD_NAME] for other in alike if read_record(other.get(RECORD_NAME)) == whole)
-    return {**out, RECORD_NAME: next(same, None) or dump_record(whole)}
+    paths = {*documents, *files} - {RECORD_NAME}
+    parents = {name[:end] for name in paths for end, char in enumerate(name) if char == "/"}
+    links = {name: target for name, target in _object(record.get("links")).items() if name not in paths | parents}
+    empty = [name for name in record.get("empty_dirs") or () if name not in paths | parents | {*links}]
+    merged = {**record, "files": files, "links": links, "empty_dirs": empty}
+    merged = {key: value for key, value in merged.items() if value or key in _ALWAYS}
+    unchanged = (memory[RECORD_NAME] for memory in alike if read_record(memory.get(RECORD_NAME)) == merged)
+    return {**out, RECORD_NAME: next(unchanged, None) or dump_record(merged)}
 
 
 def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
     """Two records, unfolded, as one: each entry by itself, and ours where both changed it; None where one is none."""
-    was, mine, other = read_record(base) or {}, read_record(ours), read_record(theirs)
-    if mine is None or other is None:
+    old_record, own_record, new_record = read_record(base) or {}, read_record(ours), read_record(theirs)
+    if own_record is None or new_record is None:
         return None
-    out = dict(mine)
-    for key in {**other, **mine}:
-        entries = [_by_name(one.get(key)) for one in (was, mine, other)]
+    out = dict(own_record)
+    for key in {**new_record, **own_record}:
+        entries = [_by_name(record.get(key)) for record in (old_record, own_record, new_record)]
         if None in entries:
             continue
         before, own, new = (entry or {} for entry in entries)
         changed = {name for name in own if name not in before or own[name] != before[name]}
         joined = {name: own[name] for name in own if name in new or name in changed}
         joined |= {name: value for name, value in new.items() if before.get(name) != value and name not in changed}
-        is_list = isinstance(mine.get(key, other.get(key)), list)
+        is_list = isinstance(own_record.get(key, new_record.get(key)), list)
         out[key] = sorted(joined) if is_list else joined
     return dump_record(out)
 
@@ -124,28 +124,28 @@ def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
     """A record without its files, and their bytes by name; None where :func:`record_pieces` would lose a letter."""
     start = text.find(_FILES) + len(_FILES)
-    at, sign, files, last = start, ",", dict[str, bytes](), None
-    while sign == ",":
+    at, separator, files, last = start, ",", dict[str, bytes](), None
+    while separator == ",":
         try:
             name, end = _DECODER.raw_decode(text, at) if text.startswith('"', at) else ("", at)
             stop = text.find('"', end + 2)
             data = decode_file(text, end + 2, stop if stop >= 0 else len(text))
         except ValueError:
             return None
-        is_next = last is None or last < name
-        if stop < 0 or not is_next or text[at : end + 2] != _lead(name):
+        is_ordered = last is None or last < name
+        if stop < 0 or not is_ordered or text[at : end + 2] != _lead(name):
             return None
-        files[name], sign, at, last = data, text[stop + 1 : stop + 2], stop + 2, name
-    return (text[:start] + text[at - 1 :], files) if sign == "}" and start >= len(_FILES) else None
+        files[name], separator, at, last = data, text[stop + 1 : stop + 2], stop + 2, name
+    return (text[:start] + text[at - 1 :], files) if separator == "}" and start >= len(_FILES) else None
 
 
 def decode_file(text: str, start: int, stop: int) -> bytes:
     """The bytes of a file, of the text that spells them, a piece at a time: large ones are not held once more."""
     data = BytesIO()
     for at in range(start, stop, _PIECE):
-        spelled = text[at : min(at + _PIECE, stop)]
-        piece = base64.b64decode(spelled, validate=True)
-        if b2a_base64(piece, newline=False) != spelled.encode("ascii") or data.tell() % 3:
+        encoded = text[at : min(at + _PIECE, stop)]
+        piece = base64.b64decode(encoded, validate=True)
+        if b2a_base64(piece, newline=False) != encoded.encode("ascii") or data.tell() % 3:
             raise ValueError("the base64 is not canonical")
         data.write(piece)
     return data.getvalue()
@@ -162,19 +162,19 @@ def record_pieces(record: bytes, files: Mapping[str, bytes]) -> Iterator[tuple[b
     if start < len(_FILES) or not record.startswith(b"}", start):
         raise ValueError("it has files, but no record of them")
     yield record[:start], False
-    sign = ""
+    separator = ""
     for name, data in files.items():
-        yield (sign + _lead(name)).encode("utf-8", "surrogatepass"), False
+        yield (separator + _lead(name)).encode("utf-8", "surrogatepass"), False
         for piece in spell_file(data):
             yield piece, True
-        sign = '",'
-    yield sign[:1].encode("ascii") + record[start:], False
+        separator = '",'
+    yield separator[:1].encode("ascii") + record[start:], False
 
 
 def joined_size(sizes: Mapping[str, int]) -> int:
     """Bytes that files take in the text of a record, of their bytes by name."""
-    each = [len(_lead(name).encode("utf-8", "surrogatepass")) + -(-size // 3) * 4 + 2 for name, size in sizes.items()]
-    return sum(each) - 1
+    taken = [len(_lead(name).encode("utf-8", "surrogatepass")) + -(-size // 3) * 4 + 2 for name, size in sizes.items()]
+    return sum(taken) - 1
 
 
 def _lead(name: str) -> str:

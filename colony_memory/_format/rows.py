@@ -24,21 +24,21 @@ _MAX_PARTS = 1_000_000
 # How many lines a row has at most of what was left out; the manifest has all.
 _SHOWN_LINES = 20
 _FORMAT = "colony-memory/catalog/1"
-_TEXT, _PERHAPS, _COUNT, _FLAG = (str,), (str, type(None)), (int,), (bool,)
+_TEXT, _OPTIONAL, _COUNT, _BOOL = (str,), (str, type(None)), (int,), (bool,)
 _ROW: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("info.snapshot_id", _TEXT),
     ("manifest_sha256", _TEXT),
-    ("info.created_at", _PERHAPS),
+    ("info.created_at", _OPTIONAL),
     ("info.part_count", _COUNT),
     ("info.byte_size", _COUNT),
     ("info.plaintext_sha256", _TEXT),
-    ("info.signed", _FLAG),
-    ("info.issuer", _PERHAPS),
+    ("info.signed", _BOOL),
+    ("info.issuer", _OPTIONAL),
     ("info.format", _TEXT),
     ("info.stored_bytes", _COUNT),
-    ("info.parent_id", (*_PERHAPS, bool)),
-    ("info.encrypted", _FLAG),
-    ("shrunk_at", _PERHAPS),
+    ("info.parent_id", (*_OPTIONAL, bool)),
+    ("info.encrypted", _BOOL),
+    ("shrunk_at", _OPTIONAL),
 )
 _CREATED, _PARENT = 3, 11
 _WIDTH = len(_ROW) + 1
@@ -84,11 +84,11 @@ def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
         while more and not more[-1] and more[-1] != "":
             more.pop()  # read as empty where it is missing
         rows.append([len(names) - 1, *_VALUES(entry), *more])
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         # Left out where another value tells the same: an id and a time are a tenth of a row.
         if row[_CREATED] == _time_in(row[1]):
             row[_CREATED] = None
-        if place + 1 < len(rows) and row[_PARENT] == rows[place + 1][1]:
+        if index + 1 < len(rows) and row[_PARENT] == rows[index + 1][1]:
             row[_PARENT] = True
     return {"format": _FORMAT, "names": names, "snapshots": rows}
 
@@ -106,10 +106,10 @@ def _facts(entry: Entry) -> dict[str, Any]:
     return facts | ({"base_files": entry.base_files} if entry.base_files > 1 else {})
 
 
-def _time_in(own: str) -> str | None:
-    if not id_order(own)[0]:
+def _time_in(text: str) -> str | None:
+    if not id_order(text)[0]:
         return None
-    return f"{own[:4]}-{own[4:6]}-{own[6:8]}T{own[9:11]}:{own[11:13]}:{own[13:15]}Z"
+    return f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[9:11]}:{text[11:13]}:{text[13:15]}Z"
 
 
 def count_values(plain: bytes | bytearray) -> int:
@@ -140,26 +140,26 @@ def _read_all(raw: dict[str, Any], label: str) -> tuple[Entry, ...]:
         if type(docs) is not list or not all(isinstance(name, str) for name in docs):
             raise TypeError("names is wrong")
     rows = raw["snapshots"]
-    return tuple(_read_row(row, rows[place : place + 1], names, label) for place, row in enumerate(rows, 1))
+    return tuple(_read_row(row, rows[index : index + 1], names, label) for index, row in enumerate(rows, 1))
 
 
 def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], label: str) -> Entry:
     if tuple(map(type, row[:_WIDTH])) not in _SHAPES:
         raise TypeError("a row is wrong")
-    place, own, sha256, created_at, parts, size, plain_sha256, signed, issuer, wire, stored, *rest = row[:_WIDTH]
+    place, own_id, sha256, created_at, parts, size, plain_sha256, signed, issuer, wire, stored, *rest = row[:_WIDTH]
     parent_id, encrypted, shrunk_at = rest
     # A snapshot of format 1 has at least one part.
     if place < 0 or not (wire == FORMAT) <= parts <= _MAX_PARTS or not is_count(size) or not is_count(stored):
         raise ValueError("a count is wrong")
-    require_id(own)
-    created_at = _time_in(own) if created_at is None else created_at
+    require_id(own_id)
+    created_at = _time_in(own_id) if created_at is None else created_at
     if type(parent_id) is bool:
         parent_id = require_id(below[0][1]) if parent_id else False
     if created_at is None or parent_id is False:
         raise TypeError("a row is wrong")
     # What only some rows have comes last, so that most stay short. Newer writers may append more.
     note, missing, tags, packs, facts = (*row[_WIDTH : _WIDTH + 5], *_NO_MORE[max(0, len(row) - _WIDTH) :])
-    if not isinstance(note, (str, type(None))) or not all(type(each) is list for each in (missing, tags, packs)):
+    if not isinstance(note, (str, type(None))) or not all(type(value) is list for value in (missing, tags, packs)):
         raise TypeError("a row is wrong")
     if type(facts) is not dict or not all(isinstance(line, str) for line in missing):
         raise TypeError("a row is wrong")
@@ -169,10 +169,10 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
     if count is not None and not is_count(count):
         raise ValueError("a count is wrong")
     packs = tuple(map(require_id, packs))
-    if packs and packs[-1] != own:
+    if packs and packs[-1] != own_id:
         raise ValueError("packs is wrong")
     # One list for all snapshots of the same names: a copy for each would grow with rows times names.
-    head = own, label, read_word(created_at), names[place], parts, size, plain_sha256, signed
+    head = own_id, label, read_word(created_at), names[place], parts, size, plain_sha256, signed
     info = SnapshotInfo(
         *head,
         None if issuer is None else read_word(issuer),

@@ -175,8 +175,8 @@ def open_vault(
     """
     if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")
-    found = None if _begins_a_path(url) else _SCHEME.fullmatch(url)
-    kind, rest = (found[1].lower(), found[2]) if found else ("", url)
+    match = None if _begins_a_path(url) else _SCHEME.fullmatch(url)
+    kind, rest = (match[1].lower(), match[2]) if match else ("", url)
     if format is not None and kind in {"export", "colony", "memory"}:
         raise ValueError(f"{kind}: keeps no format: whoever writes to it chooses one")
     if kind in {"s3", "gs", "az"}:
@@ -223,8 +223,8 @@ def _refuse_address(path: str) -> str:
     """The path, unless it looks like the address of something on another host."""
     if not _begins_a_path(path) and _ADDRESS.match(path):
         # Not repeated whole: addresses may hold passwords.
-        found = _SCHEME.fullmatch(path)
-        what, dotted = (f"{found[1].lower()}:", f"./{found[1]}:…") if found else ("an address on a host", "./…")
+        match = _SCHEME.fullmatch(path)
+        what, dotted = (f"{match[1].lower()}:", f"./{match[1]}:…") if match else ("an address on a host", "./…")
         raise ValueError(f"{what} is not a kind of vault; known are {_KINDS} ({dotted} where a path begins so)")
     return path
 
@@ -243,10 +243,10 @@ def _expand(path: str) -> str:
 
 
 def _refuse_variable(path: str) -> None:
-    found = VARIABLE.search(path)
-    if found:
+    match = VARIABLE.search(path)
+    if match:
         raise ValueError(
-            f"{found[0]} in {path!r} looks like a variable that was not expanded; in a file: URL, %24 and %25 are a "
+            f"{match[0]} in {path!r} looks like a variable that was not expanded; in a file: URL, %24 and %25 are a "
             "plain $ and %"
         )
 

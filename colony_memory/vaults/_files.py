@@ -159,76 +159,76 @@ class MarkedVault:
         return True
 
 
-class Marked(Value):
+class Marker(Value):
     """A vault's marker."""
 
-    doubt: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
+    fault: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
     snapshots: Literal[1, 2] = 1  # the format to write snapshots in unless told otherwise
     data: bytes = b""  # its bytes
     id: str | None = None  # the random one that it gives its vault
 
-    def is_fine(self, asked: Literal[1, 2] | None) -> bool:
+    def is_fine(self, wanted: Literal[1, 2] | None) -> bool:
         """True if this marker will do for the format that is asked for."""
-        return self.doubt is None and asked in (None, self.snapshots)
+        return self.fault is None and wanted in (None, self.snapshots)
 
     def require(self, place: object, *, used: Callable[[], bool], why_missing: str) -> Literal[1, 2]:
         """Go on only in a vault: one with a marker, or with files of snapshots; the format to write."""
-        if self.doubt is not None and not used():
-            if not self.doubt:
+        if self.fault is not None and not used():
+            if not self.fault:
                 raise no_vault(place, why_missing)
             raise VaultUnavailable(
                 f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: "
-                f"{self.doubt}"
+                f"{self.fault}"
             )
-        if self.doubt:
-            text = f"{place}/{MARKER}: {self.doubt}; the snapshots beside it are read without it"
+        if self.fault:
+            text = f"{place}/{MARKER}: {self.fault}; the snapshots beside it are read without it"
             warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
         return self.snapshots
 
     def renewed(
         self,
-        asked: Literal[1, 2] | None,
+        wanted: Literal[1, 2] | None,
         layout: str = IN_DIRECTORY,
         *,
         conditional: bool = True,
         used: Callable[[], bool],
-    ) -> Marked:
+    ) -> Marker:
         """The marker to write."""
-        if self.doubt is None:
-            raw, chosen = load_object(self.data.decode("utf-8")), asked or self.snapshots
+        if self.fault is None:
+            raw, chosen = load_object(self.data.decode("utf-8")), wanted or self.snapshots
         else:
             from colony_memory._format.v2.zstd import is_installed
 
             # Format 2 takes little room, but needs conditional writes and zstd. Snapshots that are there already were
             # written in format 1 until now, and may have readers that know no other.
             raw = {"format": layout, "id": os.urandom(16).hex()}
-            chosen = asked or (2 if conditional and not used() and is_installed() else 1)
+            chosen = wanted or (2 if conditional and not used() and is_installed() else 1)
         data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")
         if len(data) > MARKER_BYTES:
             raise ValueError("the vault's marker is too long to tell a format of snapshots")
-        return Marked(None, chosen, data)
+        return Marker(None, chosen, data)
 
 
 @lru_cache(maxsize=16)
-def read_marked(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -> Marked:
+def read_marker(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -> Marker:
     """The marker that these bytes are, None where there are none. Every call of a vault asks, mostly for the same."""
     if data is None:
-        return Marked("")
+        return Marker("")
     try:
         raw = load_object(data.decode("utf-8"))
     except ValueError as error:
-        return Marked(str(error))
-    known = raw.get("format")
-    if not isinstance(known, str) or not known.startswith(_FAMILY):
-        return Marked("it names no format of a vault")
-    if known != layout:
+        return Marker(str(error))
+    named = raw.get("format")
+    if not isinstance(named, str) or not named.startswith(_FAMILY):
+        return Marker("it names no format of a vault")
+    if named != layout:
         raise VaultUnavailable(
-            f"the vault in {place} is of the format {known[:60]}, which this version does not know there: upgrade, or "
+            f"the vault in {place} is of the format {named[:60]}, which this version does not know there: upgrade, or "
             "use 'copy' where a vault of another kind was put there file by file"
         )
     if not isinstance(raw.get("id"), str):
-        return Marked("it has no id")
-    return Marked(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data, raw["id"])
+        return Marker("it has no id")
+    return Marker(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data, raw["id"])
 
 
 def no_vault(place: object, why: str) -> VaultMissing:
@@ -238,11 +238,11 @@ def no_vault(place: object, why: str) -> VaultMissing:
     )
 
 
-def check_format(asked: int | None, *, conditional: bool = True) -> None:
+def check_format(wanted: int | None, *, conditional: bool = True) -> None:
     """See that a vault can be made for snapshots of this format, if one is asked for."""
-    if asked is not None and (asked not in _NAMES or isinstance(asked, bool)):
-        raise ValueError(f"format must be 1 or 2, not {asked!r}")
-    if asked == 2:
+    if wanted is not None and (wanted not in _NAMES or isinstance(wanted, bool)):
+        raise ValueError(f"format must be 1 or 2, not {wanted!r}")
+    if wanted == 2:
         from colony_memory._format.v2.zstd import require_zstd
 
         if not conditional:

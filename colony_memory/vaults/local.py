@@ -22,7 +22,7 @@ from colony_memory._os.paths import UnfitFile, name_kind, real_path
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.vaults import _files as files
-from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
+from colony_memory.vaults._files import MARKER, MOST_BYTES, MarkedVault, Marker
 
 __all__ = ["LocalVault"]
 
@@ -82,10 +82,10 @@ class LocalVault(MarkedVault):
         self._max_file_bytes = max_file_bytes
         self._cleared = 0.0
         try:
-            fit = stat.S_ISDIR(self.path.stat().st_mode)
+            usable = stat.S_ISDIR(self.path.stat().st_mode)
         except OSError as error:  # that it cannot be looked at is told by the call that needs it
-            fit = not isinstance(error, NotADirectoryError)
-        if not fit:
+            usable = not isinstance(error, NotADirectoryError)
+        if not usable:
             raise ValueError(f"{self.path} is not a directory")
         if create:
             self._make(format)
@@ -98,7 +98,7 @@ class LocalVault(MarkedVault):
     def identity(self) -> str:
         """The vault itself, wherever it is moved to: the id that its marker gives it; its real path without one."""
         with self._opened() as directory:
-            known = self._marked(directory).id
+            known = self._marker(directory).id
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
 
     def require(self) -> None:
@@ -113,22 +113,22 @@ class LocalVault(MarkedVault):
         Without a quota, ``available_bytes`` is what the disk has free, and ``quota_bytes`` is that plus what is used.
         """
         with self._opened() as directory:
-            found = _scan(directory)
-            quota = self._quota_bytes or found.used + self._free()
-        return files.describe_room(quota, found.used, len(found.files))
+            contents = _scan(directory)
+            quota = self._quota_bytes or contents.used + self._free()
+        return files.describe_room(quota, contents.used, len(contents.files))
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
         """One file with its ``content`` and ``etag``; VaultUnavailable has the code ``"UNFIT_FILE"`` where it is too
         large or not a plain file, and ``"ELSEWHERE"`` where a sync service keeps its place.
         """
         with self._opened(filename) as directory:
-            found = directory.read(filename, limit=MOST_BYTES)
-            if found is None:
+            file = directory.read(filename, limit=MOST_BYTES)
+            if file is None:
                 raise _absent(directory, filename)
         return {
-            **_describe(filename, len(found.data), found.facts.st_mtime),
-            "content": found.data.decode("utf-8", "replace"),
-            "etag": files.etag_of(found.data),
+            **_describe(filename, len(file.data), file.facts.st_mtime),
+            "content": file.data.decode("utf-8", "replace"),
+            "etag": files.etag_of(file.data),
         }
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
@@ -156,20 +156,20 @@ class LocalVault(MarkedVault):
             if missing is not None and missing.code == files.ELSEWHERE:
                 raise missing
             if if_match is not None or if_none_match is not None:
-                found = directory.read(filename, limit=MOST_BYTES)
-                etag = None if found is None else files.etag_of(found.data)
+                current = directory.read(filename, limit=MOST_BYTES)
+                etag = None if current is None else files.etag_of(current.data)
                 if etag != if_match or (etag is not None and if_none_match is not None):
                     state = "is not there" if etag is None else "has changed" if if_none_match is None else "is there"
                     raise VaultError(
                         f"{self.path / filename} {state}: not written", status=412, code="PRECONDITION_FAILED"
                     )
             if self._quota_bytes is not None:
-                known = _scan(directory)
-                free = self._quota_bytes - known.used + (known.files.get(filename, (0, None))[0] or 0)
+                contents = _scan(directory)
+                free = self._quota_bytes - contents.used + (contents.files.get(filename, (0, None))[0] or 0)
                 if len(data) > free:
                     room = f"{max(0, free)} of {self._quota_bytes} left for it"
-                    said = f"{filename} takes {len(data)} bytes; {self.path} has {room}"
-                    raise VaultError(said, status=400, code="QUOTA_EXCEEDED")
+                    msg = f"{filename} takes {len(data)} bytes; {self.path} has {room}"
+                    raise VaultError(msg, status=400, code="QUOTA_EXCEEDED")
             now = time.time()
             if abs(now - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
                 for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
@@ -201,11 +201,11 @@ class LocalVault(MarkedVault):
         with self._opened() as directory:
             # Where the directory has many, a fraction of the work of a look at all.
             places = ((name, *files.placeholders_of(name)) for name in filenames if files.is_plain_name(name))
-            found = (
-                next(((each, facts) for each in names if (facts := directory.look(each)) is not None), None)
+            entries = (
+                next(((name, facts) for name in names if (facts := directory.look(name)) is not None), None)
                 for names in places
             )
-            return _list(directory, _hold(filter(None, found)))
+            return _list(directory, _classify(filter(None, entries)))
 
     # --- on disk
 
@@ -220,34 +220,34 @@ class LocalVault(MarkedVault):
             except FileNotFoundError:
                 raise files.no_vault(self.path, _WHY_MISSING) from None
             with _errors_named(self.path / MARKER):
-                self.snapshot_format = self._marked(directory).require(
+                self.snapshot_format = self._marker(directory).require(
                     self.path, used=lambda: _holds_snapshots(directory), why_missing=_WHY_MISSING
                 )
             yield directory
 
-    def _marked(self, directory: Files) -> Marked:
+    def _marker(self, directory: Files) -> Marker:
         try:
-            found = directory.read(MARKER, limit=files.MARKER_BYTES)
+            file = directory.read(MARKER, limit=files.MARKER_BYTES)
         except UnfitFile as error:
-            return Marked(error.strerror)
-        return files.read_marked(None if found is None else found.data, self.path)
+            return Marker(error.strerror)
+        return files.read_marker(None if file is None else file.data, self.path)
 
-    def _make(self, asked: Literal[1, 2] | None) -> None:
-        files.check_format(asked)
+    def _make(self, wanted: Literal[1, 2] | None) -> None:
+        files.check_format(wanted)
         with _errors_named(self.path):
             if self.path.is_symlink() and not self.path.exists():
                 # Whoever made the link makes what it leads to, or its disk brings it.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
             with open_files(self.path, keep_owner=True) as directory, _errors_named(self.path / MARKER):
-                marked = self._marked(directory)
-                if not marked.is_fine(asked):  # without the lock, which a read-only vault cannot give
+                marker = self._marker(directory)
+                if not marker.is_fine(wanted):  # without the lock, which a read-only vault cannot give
                     with self._locked(directory):
-                        marked = self._marked(directory)
-                        if not marked.is_fine(asked):
-                            marked = marked.renewed(asked, used=lambda: _holds_snapshots(directory))
-                            directory.replace(MARKER, marked.data)
-                self.snapshot_format = marked.snapshots
+                        marker = self._marker(directory)
+                        if not marker.is_fine(wanted):
+                            marker = marker.renewed(wanted, used=lambda: _holds_snapshots(directory))
+                            directory.replace(MARKER, marker.data)
+                self.snapshot_format = marker.snapshots
 
     def _locked(self, directory: Files) -> contextlib.AbstractContextManager[int]:
         """Keep out every other upload and delete, of this process and of others."""
@@ -280,11 +280,11 @@ def _scan(directory: Files, prefix: str = "") -> _Contents:
             not files.is_ours(name) and (files.absent_file(name) or "").startswith(prefix)
         )
 
-    return _hold(directory.entries(wanted))
+    return _classify(directory.entries(wanted))
 
 
-def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Contents:
-    there: dict[str, tuple[int | None, float | None]] = {}
+def _classify(entries: Iterable[tuple[str, os.stat_result]]) -> _Contents:
+    present: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
     strays: dict[str, str] = {}
     for name, facts in entries:
@@ -293,22 +293,22 @@ def _hold(entries: Iterable[tuple[str, os.stat_result]]) -> _Contents:
             if absent != MARKER:
                 elsewhere[absent] = None, None
         elif kind is None and files.is_plain_name(name):
-            there[name] = facts.st_size, facts.st_mtime
+            present[name] = facts.st_size, facts.st_mtime
         elif files.is_ours(name):
             strays[name] = f"{kind}, not a plain file" if kind else "not a name that a file of a vault may have"
-    return _Contents({**elsewhere, **there}, strays)
+    return _Contents({**elsewhere, **present}, strays)
 
 
-def _list(directory: Files, found: _Contents) -> dict[str, Any]:
+def _list(directory: Files, contents: _Contents) -> dict[str, Any]:
     """The listing; warns of whatever is not there as a file."""
-    away = [name for name, (size, _) in found.files.items() if size is None]
-    told = [f"{str(directory.path / name)!r}: {what}; it is passed over" for name, what in found.strays.items()]
+    away = [name for name, (size, _) in contents.files.items() if size is None]
+    messages = [f"{str(directory.path / name)!r}: {what}; it is passed over" for name, what in contents.strays.items()]
     if away:
         of = f"{len(away)} files, such as that of {min(away)}"
-        told.append(f"{directory.path}: a sync service has placeholders in place of {of}: have it download them")
-    for text in told:
-        warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
-    items = [_describe(name, *facts) for name, facts in sorted(found.files.items())]
+        messages.append(f"{directory.path}: a sync service has placeholders in place of {of}: have it download them")
+    for message in messages:
+        warnings.warn(message, ColonyMemoryWarning, stacklevel=2)
+    items = [_describe(name, *facts) for name, facts in sorted(contents.files.items())]
     return {"items": items, "total": len(items), "has_more": False, "now": files.time_at(time.time())}
 
 

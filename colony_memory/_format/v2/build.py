@@ -49,7 +49,7 @@ class ChainManifest(Manifest):
 
 
 def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest:
-    own_label, own_id, encrypted = raw["label"], raw["snapshot_id"], raw["codec"] == SEALED_CODEC
+    label, snapshot_id, encrypted = raw["label"], raw["snapshot_id"], raw["codec"] == SEALED_CODEC
     size, tree = names.expect(raw, "byte_size", names.COUNT), names.expect(raw, "tree", names.TREE) or ""
     if encrypted and (raw.get("plaintext_sha256"), size, tree) != ("", 0, ""):
         raise ValueError("it tells what is to be encrypted")
@@ -60,9 +60,9 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest
     if names.expect(raw, "part_count", names.COUNT) or raw.get("part_files") != [] or raw.get("doc_names") != []:
         raise ValueError("it has parts or names of format 1")
     packs = tuple(names.expect(raw, "packs", names.TEXTS))
-    if not 1 <= len(packs) <= MAX_READ_PACKS or packs[-1] != own_id or len({*packs}) < len(packs):
+    if not 1 <= len(packs) <= MAX_READ_PACKS or packs[-1] != snapshot_id or len({*packs}) < len(packs):
         raise ValueError(f"packs should be up to {MAX_READ_PACKS} ids, each once, its own the last")
-    if not all(names.is_place(own_label, each) for each in packs):
+    if not all(names.is_place(label, pack_id) for pack_id in packs):
         raise ValueError("packs names what is no id")
     sizes = tuple(map(tuple, names.expect(raw, "pack_bytes", _SIZES)))
     levels = tuple(names.expect(raw, "levels", names.COUNTS))
@@ -73,9 +73,9 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest
     names.expect(raw, "created_at", names.TEXT)
     # Derived, not trusted: a manifest cannot send anyone to files of another label.
     files = tuple(
-        names.pack_filename(own_label, each, seq)
-        for each, of in zip(packs, sizes, strict=True)
-        for seq in range(len(of))
+        names.pack_filename(label, pack_id, seq)
+        for pack_id, counts in zip(packs, sizes, strict=True)
+        for seq in range(len(counts))
     )
     return ChainManifest(
         info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # what is sealed alone tells it
@@ -201,7 +201,7 @@ def build(
     parent: Chain | None = None,
     lock: Lock | None = None,
     max_bytes: int = MAX_BYTES,
-    **beside: Unpack[Beside],
+    **extras: Unpack[Beside],
 ) -> BuiltSnapshot:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`."""
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
@@ -236,19 +236,19 @@ def build(
     if lock is None:
         raw |= {"plaintext_sha256": digest, "byte_size": size, "doc_count": count, "tree": tree}
     else:
-        note, left_out = beside.get("note"), tuple(map(printable, beside.get("incomplete", ())))
-        told = None if note is None else printable(note)
-        facts = Facts(size, count, digest, told, left_out, lock.recipients, tree, beside.get("ruined", 0))
-        beside |= {"note": None, "incomplete": [LEFT_OUT] if left_out else [], "ruined": 0}
+        note, left_out = extras.get("note"), tuple(map(printable, extras.get("incomplete", ())))
+        note_text = None if note is None else printable(note)
+        facts = Facts(size, count, digest, note_text, left_out, lock.recipients, tree, extras.get("ruined", 0))
+        extras |= {"note": None, "incomplete": [LEFT_OUT] if left_out else [], "ruined": 0}
         raw |= {"plaintext_sha256": "", "byte_size": 0, "sealed": seal(facts, snapshot_id, lock)}
         raw |= {} if lock.key is None else {"passphrase_key": lock.key.blob}
-    made = v1.finish(raw, files, beside)
+    built = v1.finish(raw, files, extras)
     return replace(
-        made,
-        info=made.info if facts is None else facts.told_of(made.info),
+        built,
+        info=built.info if facts is None else facts.told_of(built.info),
         inherited=tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes)),
         packs=tuple(raw["packs"]),
-        public=made.info,
+        public=built.info,
         tree=tree,
         chain=chain,
         facts=facts,
@@ -299,12 +299,12 @@ def read_chain(
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
     state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)
-    told = info.byte_size, info.plaintext_sha256, info.doc_count
+    expected = info.byte_size, info.plaintext_sha256, info.doc_count
     with corrupt(f"the packs of {file} do not hold documents", file):
         digests = state.digests
         if not (by_tree and tree):
             state.require_texts()
-            if (*measure(encode_texts(state.texts())), len(state.names)) != told:
+            if (*measure(encode_texts(state.texts())), len(state.names)) != expected:
                 msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
                 raise SnapshotCorrupt(msg, file=file)
     check_tree(tree, digests, file=file)
@@ -316,20 +316,20 @@ def read_packs(
     manifest: ChainManifest, texts: dict[str, str | None], *, known: Sequence[Pack] = ()
 ) -> tuple[Pack, ...]:
     """The packs, base first, by the digest of the one above each. Nothing is unpacked: this proves stored bytes."""
-    label, packs, sha256_of = manifest.info.label, list[Pack](), manifest.pack_sha256
+    label, packs, digest = manifest.info.label, list[Pack](), manifest.pack_sha256
     for at in reversed(range(len(manifest.packs))):
         pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
-        if at < len(known) and (known[at].sha256, known[at].sizes) == (sha256_of, sizes):
-            same = tuple(known[: at + 1])
+        if at < len(known) and (known[at].sha256, known[at].sizes) == (digest, sizes):
+            shared = tuple(known[: at + 1])
             # A digest covers all that is below it: only a manifest can still tell another story of that.
-            told = zip(manifest.packs[: at + 1], manifest.pack_bytes[: at + 1], strict=True)
-            if [(pack.pack_id, pack.sizes) for pack in same] == [*told]:
-                return (*same, *reversed(packs))
-        own = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
+            listed = zip(manifest.packs[: at + 1], manifest.pack_bytes[: at + 1], strict=True)
+            if [(pack.pack_id, pack.sizes) for pack in shared] == [*listed]:
+                return (*shared, *reversed(packs))
+        own_texts = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
         below = manifest.packs[at - 1] if at else None
-        pack = read_pack(label, pack_id, own, sizes=sizes, sha256=sha256_of, below=below)
+        pack = read_pack(label, pack_id, own_texts, sizes=sizes, sha256=digest, below=below)
         packs.append(pack)
-        sha256_of = pack.below.sha256 if pack.below else ""
+        digest = pack.below.sha256 if pack.below else ""
     return tuple(reversed(packs))
 
 
@@ -347,21 +347,21 @@ def read_proven(
 
     The manifest tells a pack's digest, a believed one of its own (``digests``), or, unless ``strict``, any pack above.
     """
-    label, proven, told = manifest.info.label, dict[int, Pack](), manifest.pack_sha256
+    label, proven, recorded = manifest.info.label, dict[int, Pack](), manifest.pack_sha256
     require_reader(f"snapshot {manifest.info.snapshot_id} of label {label!r}")
     for at in reversed(range(len(manifest.packs))):
         pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
-        own = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
+        own_texts = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
         below = manifest.packs[at - 1] if at else None
-        for digest in dict.fromkeys(filter(None, (told, digests.get(pack_id)))):
+        for digest in dict.fromkeys(filter(None, (recorded, digests.get(pack_id)))):
             try:
-                proven[at] = read_pack(label, pack_id, own, sizes=sizes, sha256=digest, below=below)
+                proven[at] = read_pack(label, pack_id, own_texts, sizes=sizes, sha256=digest, below=below)
                 break
             except SnapshotCorrupt:
                 continue
-        known = proven[at].below if at in proven else None
-        hints = [] if strict else [found[1] for text in own if text and (found := _BELOW.search(text[:1000]))]
-        told = known.sha256 if known is not None else next(iter(hints), "")
+        lower = proven[at].below if at in proven else None
+        hints = [] if strict else [match[1] for text in own_texts if text and (match := _BELOW.search(text[:1000]))]
+        recorded = lower.sha256 if lower is not None else next(iter(hints), "")
     count = next(at for at in range(len(manifest.packs)) if at not in proven or at + 1 == len(manifest.packs))
     for _ in range(_TRIES):  # one that is as it was written may still not unpack
         packs: Sequence[Pack] = [proven[at] for at in range(count)]

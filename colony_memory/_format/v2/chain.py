@@ -77,38 +77,38 @@ def read_pack(
     if "sha256:" + hasher.hexdigest() != sha256:
         msg = f"pack file {file} is damaged, or another file: its digest is not the one that is recorded for it"
         raise SnapshotCorrupt(msg, file=file)
-    stands_on: list[Below | None] = []
+    builds_on: list[Below | None] = []
     with corrupt(f"pack {pack_id} does not decode", file):
-        frame = b"".join(decode_base64(_slices(label, pack_id, encoded, below, stands_on)))
-    return Pack(pack_id, stands_on[0], frame, tuple(sizes), sha256)
+        frame = b"".join(decode_base64(_slices(label, pack_id, encoded, below, builds_on)))
+    return Pack(pack_id, builds_on[0], frame, tuple(sizes), sha256)
 
 
 def _slices(
-    label: str, pack_id: str, encoded: Sequence[bytes], below: str | None, stands_on: list[Below | None]
+    label: str, pack_id: str, encoded: Sequence[bytes], below: str | None, builds_on: list[Below | None]
 ) -> Iterator[str]:
     """The base64 of each file. The first one tells what the pack stands on, and the others have to say the same."""
     for seq, text in enumerate(encoded):
         file = pack_filename(label, pack_id, seq)
         with corrupt(f"pack file {file} is damaged", file):
             raw = load_object(text.decode("utf-8", "surrogatepass"))
-        if not stands_on:
+        if not builds_on:
             digest = raw.get("below_sha256")
-            stands_on.append(None if below is None else Below(below, digest if is_digest(digest) else ""))
-        data, expected = raw.get("data"), _head(pack_id, seq, len(encoded), stands_on[0])
+            builds_on.append(None if below is None else Below(below, digest if is_digest(digest) else ""))
+        data, expected = raw.get("data"), _head(pack_id, seq, len(encoded), builds_on[0])
         # 0, 0.0 and false are one to Python, and not to a file.
-        told = [(raw.get(key), type(raw.get(key))) for key in expected]
-        if told != [(value, type(value)) for value in expected.values()] or not isinstance(data, str):
+        actual = [(raw.get(key), type(raw.get(key))) for key in expected]
+        if actual != [(value, type(value)) for value in expected.values()] or not isinstance(data, str):
             msg = f"pack file {file} is not file {seq} of that pack, or builds on another pack than the manifest says"
             raise SnapshotCorrupt(msg, file=file)
         yield data
 
 
-def _head(pack_id: str, seq: int, of: int, below: Below | None) -> dict[str, Any]:
+def _head(pack_id: str, seq: int, count: int, below: Below | None) -> dict[str, Any]:
     return {
         "format": FORMAT_2,
         "pack": pack_id,
         "seq": seq,
-        "of": of,
+        "of": count,
         "below": below and below.pack_id,
         "below_sha256": below and below.sha256,
     }
@@ -153,19 +153,19 @@ def extend(
     parent: Chain | None, state: State, *, label: str, pack_id: str, max_bytes: int, lock: Lock | None = None
 ) -> tuple[Chain, dict[str, str]]:
     """The chain of a new snapshot, and the files of the one pack in it that is new."""
-    if parent is not None and _stays(parent, state):
+    if parent is not None and _keeps_base(parent, state):
         kept, level = _fold(parent, most_work(max_bytes) - _work(2 * len(state), 0, state))
-        below = parent.state
+        before = parent.state
         if len(kept) < len(parent.links):
-            below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
-        changed = change(below, state)
+            before, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
+        changed = change(before, state)
         work = _work_of(changed)
-        in_all = _work_above_base(kept) + work
-        is_read = len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
-        frame = _compress(changed) if is_read else b""
+        total = _work_above_base(kept) + work
+        fits = len(changed.line) <= most_line(max_bytes) and total <= most_work(max_bytes)
+        frame = _compress(changed) if fits else b""
         if frame and _pays(frame, parent, state):
-            on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
-            pack, files = write_pack(label, pack_id, frame, on, lock=lock)
+            below = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
+            pack, files = write_pack(label, pack_id, frame, below, lock=lock)
             return Chain((*kept, Link(pack, level, len(state), work)), state, parent.on_base + 1), files
     changed = change(EMPTY, state)
     if len(changed.line) > (most := most_line(max_bytes)):
@@ -203,7 +203,7 @@ def _as_base(parent: Chain, state: State) -> float:
     return len(base.pack.frame) * len(state) / max(1, base.size)
 
 
-def _stays(parent: Chain, state: State) -> bool:
+def _keeps_base(parent: Chain, state: State) -> bool:
     """True if the base is to be the new snapshot's too: a new one is small, where little is left of what was there."""
     read = sum(len(link.pack.frame) for link in parent.links)
     return parent.on_base + 1 < MAX_ON_BASE and read <= _MOST_READ * _as_base(parent, state) + _LEAST_READ
@@ -212,14 +212,14 @@ def _stays(parent: Chain, state: State) -> bool:
 def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
     """The packs that stay below the new one, and the level of that; ``room`` is for their work."""
     links = parent.links
-    over = len(links) >= MOST_PACKS or _work_above_base(links) > room
-    if len(links) < MAX_PACKS and not over:
+    must_fold = len(links) >= MOST_PACKS or _work_above_base(links) > room
+    if len(links) < MAX_PACKS and not must_fold:
         return links, 0
     level, start = links[-1].level, len(links) - 1
     while start > 1 and links[start - 1].level == level:
         start -= 1
-    anew = sum(len(link.pack.frame) for link in links[start:])
-    if not over and anew > max(_WORTH * (len(links) - start), _SMALL * len(links[0].pack.frame)):
+    rewritten = sum(len(link.pack.frame) for link in links[start:])
+    if not must_fold and rewritten > max(_WORTH * (len(links) - start), _SMALL * len(links[0].pack.frame)):
         return links, 0
     return links[:start], level + 1
 
@@ -236,7 +236,7 @@ def replay(
     state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
         state, steps = known.state, [(link.size, link.work) for link in known.links]
-    left = most_work(max_bytes) - sum(work for _, work in steps[1:])
+    remaining = most_work(max_bytes) - sum(work for _, work in steps[1:])
     for pack in packs[len(steps) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
@@ -247,11 +247,11 @@ def replay(
             work = _work(prefix.size + len(content) + built, line, state)
             del content, prefix
             spend(work)
-            left -= work if steps else 0
-            if left < 0:
+            remaining -= work if steps else 0
+            if remaining < 0:
                 raise TooLarge(f"the chain takes more to read than this client spends, {most_work(max_bytes)} bytes")
         except ValueError as error:
             hint = Hint("open", "max_bytes") if isinstance(error, TooLarge) else None
             raise SnapshotCorrupt(f"pack {file} does not unpack: {error}", file=file, hint=hint) from error
         steps.append((len(state), work))
-    return state.whole(), steps
+    return state.joined(), steps

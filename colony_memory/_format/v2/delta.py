@@ -29,43 +29,43 @@ class Match(NamedTuple):
 
 def match(old: bytes, new: bytes) -> list[Match]:
     """The parts of the old content in the new one, in order: what stayed, and where much is left, what moved."""
-    found = list(_in_place(old, new, [(0, len(new))], 0))
+    matches = list(_in_place(old, new, [(0, len(new))], 0))
     if len(old) != len(new):
-        found += _in_place(old, new, gaps(found, len(new)), len(old) - len(new))
-        found.sort()
-    rest = gaps(found, len(new))
-    if sum(end - start for start, end in rest) > max(_WORTH, len(new) // _SHARE):
-        found += _moved(old, new, rest)
-    return _joined(sorted(found))
+        matches += _in_place(old, new, gaps(matches, len(new)), len(old) - len(new))
+        matches.sort()
+    unmatched = gaps(matches, len(new))
+    if sum(end - start for start, end in unmatched) > max(_WORTH, len(new) // _SHARE):
+        matches += _relocated(old, new, unmatched)
+    return _joined(sorted(matches))
 
 
-def gaps(found: Iterable[Match], size: int) -> list[tuple[int, int]]:
+def gaps(matches: Iterable[Match], size: int) -> list[tuple[int, int]]:
     """Where each run begins and ends that has no counterpart, in a new content of that size."""
     out, at = list[tuple[int, int]](), 0
-    for each in found:
-        if each.new > at:
-            out.append((at, each.new))
-        at = each.new + each.size
+    for part in matches:
+        if part.new > at:
+            out.append((at, part.new))
+        at = part.new + part.size
     return [*out, (at, size)] if at < size else out
 
 
-def _in_place(old: bytes, new: bytes, where: Iterable[tuple[int, int]], shift: int) -> Iterator[Match]:
+def _in_place(old: bytes, new: bytes, ranges: Iterable[tuple[int, int]], shift: int) -> Iterator[Match]:
     """The parts alike where the old content is moved by as much as that."""
-    for start, end in where:
+    for start, end in ranges:
         at, last = max(start, -shift), min(end, len(old) - shift)
         while at < last:
             stop = min(at + _BLOCK, last)
             size = _BLOCK if new[at:stop] == old[at + shift : stop + shift] else _PAGE
-            for each in range(at, stop, size):
-                to = min(each + size, stop)
-                if size == _BLOCK or new[each:to] == old[each + shift : to + shift]:
-                    yield Match(each, each + shift, to - each)
+            for offset in range(at, stop, size):
+                to = min(offset + size, stop)
+                if size == _BLOCK or new[offset:to] == old[offset + shift : to + shift]:
+                    yield Match(offset, offset + shift, to - offset)
             at = stop
 
 
-def _moved(old: bytes, new: bytes, where: Iterable[tuple[int, int]]) -> Iterator[Match]:
+def _relocated(old: bytes, new: bytes, ranges: Iterable[tuple[int, int]]) -> Iterator[Match]:
     known = {hashlib.sha256(old[start:end]).digest(): start for start, end in pieces(old, 0, len(old))}
-    for begin, last in where:
+    for begin, last in ranges:
         for start, end in pieces(new, begin, last):
             at = known.get(hashlib.sha256(new[start:end]).digest())
             if at is not None:
@@ -84,12 +84,12 @@ def pieces(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _joined(found: Iterable[Match]) -> list[Match]:
+def _joined(matches: Iterable[Match]) -> list[Match]:
     out = list[Match]()
-    for each in found:
+    for part in matches:
         last = out[-1] if out else None
-        if last is not None and (last.new + last.size, last.old + last.size) == (each.new, each.old):
-            out[-1] = last._replace(size=last.size + each.size)
+        if last is not None and (last.new + last.size, last.old + last.size) == (part.new, part.old):
+            out[-1] = last._replace(size=last.size + part.size)
         else:
-            out.append(each)
+            out.append(part)
     return out

@@ -62,8 +62,8 @@ class State(Value):
     @classmethod
     def of(cls, documents: Mapping[str, str]) -> State:
         texts, files = take_apart(documents)
-        whole: dict[str, str | bytes] = {**texts, **files}
-        return cls({name: _utf8(whole[name]) for name in sorted(whole)}, frozenset(files))
+        contents: dict[str, str | bytes] = {**texts, **files}
+        return cls({name: _utf8(contents[name]) for name in sorted(contents)}, frozenset(files))
 
     def __len__(self) -> int:
         return self.ends[-1] if self.contents else 0
@@ -75,13 +75,13 @@ class State(Value):
     @cached_property
     def digests(self) -> Mapping[str, str]:
         """The documents as :func:`colony_memory._format.payload.digests_of` has them."""
-        told = {name: of_file(mark) if name in self.files else mark for name, mark in self.marks.items()}
+        digests = {name: of_file(mark) if name in self.files else mark for name, mark in self.marks.items()}
         if self.files:
             next(self._record())
-        elif RECORD_NAME in told:  # other writers may have left its files where they are
-            own = digests_of(self.documents((RECORD_NAME,)))
-            told |= own if told.keys() & own.keys() == {RECORD_NAME} else {}
-        return told
+        elif RECORD_NAME in digests:  # other writers may have left its files where they are
+            parts = digests_of(self.documents((RECORD_NAME,)))
+            digests |= parts if digests.keys() & parts.keys() == {RECORD_NAME} else {}
+        return digests
 
     @property
     def names(self) -> list[str]:
@@ -111,11 +111,11 @@ class State(Value):
         end = self.ends[bisect_left(self.ordered, name)]
         return end - len(self.contents[name]), end
 
-    def whole(self) -> State:
+    def joined(self) -> State:
         if not any(isinstance(content, _Rope) for content in self.contents.values()):
             return self
         contents = {
-            name: content.whole() if isinstance(content, _Rope) else content for name, content in self.contents.items()
+            name: content.joined() if isinstance(content, _Rope) else content for name, content in self.contents.items()
         }
         return State(contents, self.files)
 
@@ -144,7 +144,7 @@ class State(Value):
 
     def with_contents(self, digests: Mapping[str, str], fresh: Mapping[str, str | bytes]) -> State | None:
         """The state of these digests, from ``fresh`` contents and this one's; None where one is in neither."""
-        marks = {name: told.removeprefix(of_file("")) for name, told in digests.items()}
+        marks = {name: digest.removeprefix(of_file("")) for name, digest in digests.items()}
         files = frozenset(name for name, mark in marks.items() if mark != digests[name])
         for name in digests.keys() - fresh.keys():
             if self.marks.get(name) != marks[name] or (name in self.files) != (name in files):
@@ -209,7 +209,7 @@ class _Rope:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def whole(self) -> bytes:
+    def joined(self) -> bytes:
         return b"".join(self._parts)
 
     def cut(self, start: int, stop: int) -> Iterator[memoryview]:
@@ -250,7 +250,7 @@ def change(before: State, after: State) -> Change:
     lost = [name for name in before.contents if name not in after.contents]
     # A content that was moved is found by its digest, and stays what it is, a text or a file.
     known = {(before.marks[name], name in before.files): name for name in reversed(lost)}
-    moved, put = dict[str, str](), list[str]()
+    moves, put = dict[str, str](), list[str]()
     for name in after.contents:
         kind = name in after.files
         if name in before.contents:
@@ -260,10 +260,10 @@ def change(before: State, after: State) -> Change:
         else:
             source = known.pop((after.marks[name], kind), None) if known else None
         if source is not None:
-            moved[source] = name
+            moves[source] = name
         else:
             put.append(name)
-    drop, sizes = [name for name in lost if name not in moved], dict[str, int | list[object]]()
+    drop, sizes = [name for name in lost if name not in moves], dict[str, int | list[object]]()
     fresh, parts = list[tuple[str, int, int]](), list[tuple[int, int]]()
     for name in put:
         old, new = before.contents.get(name, b""), after.contents[name]
@@ -273,25 +273,25 @@ def change(before: State, after: State) -> Change:
             if old:
                 parts.append(before.place(name))
             continue
-        found, (first, _) = match(old, new), before.place(name)
-        own = gaps(found, len(new))
-        fresh += [(name, start, end) for start, end in own]
-        takes: list[tuple[int, object]] = [(each.new, [first + each.old, each.size]) for each in found]
-        takes += [(start, end - start) for start, end in own]
-        sizes[name] = [what for _, what in sorted(takes, key=lambda take: take[0])]
-        parts += [(first + start, first + end) for start, end in _around(found, own, len(old))]
+        matches, (first, _) = match(old, new), before.place(name)
+        runs = gaps(matches, len(new))
+        fresh += [(name, start, end) for start, end in runs]
+        takes: list[tuple[int, object]] = [(part.new, [first + part.old, part.size]) for part in matches]
+        takes += [(start, end - start) for start, end in runs]
+        sizes[name] = [value for _, value in sorted(takes, key=lambda pair: pair[0])]
+        parts += [(first + start, first + end) for start, end in _around(matches, runs, len(old))]
     files = [name for name in put if name in after.files]
-    line = {"drop": drop, "move": moved, "put": sizes}
+    line = {"drop": drop, "move": moves, "put": sizes}
     against = None if len(before) <= WHOLE else _against(before, parts, [*put, *drop] if fresh else [])
     text = canonical(line | {_OPTIONAL: files} if files else line) + b"\n"
     return Change(text, before, after, fresh, against, sum(len(after.contents[name]) for name in put))
 
 
-def _around(found: Sequence[Match], own: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+def _around(matches: Sequence[Match], runs: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
     """Parts of an old content that stood where the new one has something of its own."""
-    ends = {each.new + each.size: each.old + each.size for each in found}
-    starts = {each.new: each.old for each in found}
-    for start, end in own:
+    ends = {part.new + part.size: part.old + part.size for part in matches}
+    starts = {part.new: part.old for part in matches}
+    for start, end in runs:
         first = ends.get(start, 0)
         last = starts.get(end, size)
         most = 2 * (end - start) + _MARGIN
@@ -309,15 +309,15 @@ def _against(before: State, parts: Sequence[tuple[int, int]], names: Iterable[st
         out.append((start, min(end, start + room)))
         room -= out[-1][1] - start
     room, taken = min(room, WHOLE), set[int]()
-    ends, near = [0, *before.ends], [bisect_left(before.ordered, name) for name in names]
+    ends, indexes = [0, *before.ends], [bisect_left(before.ordered, name) for name in names]
     for step in range(len(ends)):
-        left = room
-        for at in (each + way for each in near for way in (-step, step)):
+        room_before = room
+        for at in (index + shift for index in indexes for shift in (-step, step)):
             if 0 <= at < len(ends) - 1 and at not in taken and ends[at + 1] - ends[at] <= min(room, _LARGE):
                 taken.add(at)
                 out.append((ends[at], ends[at + 1]))
                 room -= ends[at + 1] - ends[at]
-        if room == left and step > _FAR:
+        if room == room_before and step > _FAR:
             break
     merged = list[tuple[int, int]]()
     for start, end in sorted(out):
@@ -340,44 +340,44 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple
     if sum(map(line.count, (b",", b":", b"[", b"{"))) > 4 * most_documents(max_bytes):
         raise TooLarge("its first line names more documents than this client takes")
     drop, move, put, files = _read_line(line)
-    gone = {*drop, *move}
-    if len(gone) != len(drop) + len(move) or not gone <= before.contents.keys():
+    removed = {*drop, *move}
+    if len(removed) != len(drop) + len(move) or not removed <= before.contents.keys():
         raise ValueError("it takes away what is not there, or something twice")
-    come = {target: source for source, target in move.items()}
-    if len(come) != len(move) or not come.keys().isdisjoint(put):
+    sources = {target: source for source, target in move.items()}
+    if len(sources) != len(move) or not sources.keys().isdisjoint(put):
         raise ValueError("it gives a document twice")
     taken = [take for takes in put.values() for take in takes if type(take) is not int]
     if any(at < 0 or size < 1 or at + size > len(before) for at, size in taken):
         raise ValueError("it takes what is not in the state before it")
-    given = memoryview(content)[end + 1 :]
-    told = sum(take for takes in put.values() for take in takes if type(take) is int)
-    if told != len(given):
-        more = "less" if len(given) < told else "more"
+    data = memoryview(content)[end + 1 :]
+    expected = sum(take for takes in put.values() for take in takes if type(take) is int)
+    if expected != len(data):
+        more = "less" if len(data) < expected else "more"
         raise ValueError(f"it holds {more} text than its first line says")
-    stay = [name for name in before.contents if name not in gone and name not in come and name not in put]
-    names = sorted([*stay, *come, *put])  # the order of their bytes is that of their code points
+    rest = [name for name in before.contents if name not in removed and name not in sources and name not in put]
+    names = sorted([*rest, *sources, *put])  # the order of their bytes is that of their code points
     if len(names) > most_documents(max_bytes):
         raise TooLarge(f"it leads to {len(names)} documents, more than this client takes")
-    size = sum(len(_name(name)) + 1 for name in names) + told + sum(size for _, size in taken)
-    size += sum(len(before.contents[name]) for name in (*stay, *move))
+    size = sum(len(_name(name)) + 1 for name in names) + expected + sum(size for _, size in taken)
+    size += sum(len(before.contents[name]) for name in (*rest, *move))
     if size > max_bytes:
         raise TooLarge(f"it leads to {size} bytes, more than the {max_bytes} that this client takes")
-    before = before.whole() if len(taken) > _MOST_PARTS else before
+    before = before.joined() if len(taken) > _MOST_PARTS else before
     contents, at = dict[str, Any](), 0
     for name in names:  # the new contents are in the order of the bytes of their names too
         if name in put:
             pieces = list[bytes | memoryview]()
             for take in put[name]:
                 if type(take) is int:
-                    pieces.append(given[at : at + take])
+                    pieces.append(data[at : at + take])
                     at += take
                 else:
                     pieces += before.cut(take[0], sum(take))
             rope = _Rope(pieces)
-            contents[name] = rope if len(rope) > _WHOLE_CONTENT and len(pieces) <= _MOST_PARTS else rope.whole()
+            contents[name] = rope if len(rope) > _WHOLE_CONTENT and len(pieces) <= _MOST_PARTS else rope.joined()
         else:
-            contents[name] = before.contents[come.get(name, name)]
-    kept = {name for name in stay if name in before.files} | {to for own, to in move.items() if own in before.files}
+            contents[name] = before.contents[sources.get(name, name)]
+    kept = {name for name in rest if name in before.files} | {new for old, new in move.items() if old in before.files}
     built = sum(len(contents[name]) for name in put)
     return State(contents, frozenset(kept | files)), end + 1, built
 
@@ -391,20 +391,20 @@ def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict
     files = expect({_OPTIONAL: [], **raw}, _OPTIONAL, TEXTS)
     if not put.keys() >= {*files}:
         raise ValueError("bytes names what is not in put")
-    return drop, move, {name: said if isinstance(said, list) else [said] for name, said in put.items()}, {*files}
+    return drop, move, {name: takes if isinstance(takes, list) else [takes] for name, takes in put.items()}, {*files}
 
 
-def _is_take(said: object) -> bool:
-    if isinstance(said, list):
-        return all(is_count(each) or (isinstance(each, list) and [*map(type, each)] == [int, int]) for each in said)
-    return is_count(said)
+def _is_take(value: object) -> bool:
+    if isinstance(value, list):
+        return all(is_count(item) or (isinstance(item, list) and [*map(type, item)] == [int, int]) for item in value)
+    return is_count(value)
 
 
-def _each_is(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
+def _values_are(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(test, value.values()))
 
 
-_NAMES, _TAKES = (_each_is(is_text), "an object of names"), (_each_is(_is_take), "an object of counts and places")
+_NAMES, _TAKES = (_values_are(is_text), "an object of names"), (_values_are(_is_take), "an object of counts and places")
 
 
 def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
@@ -417,10 +417,10 @@ def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
 
 
 def read_lead(lead: bytes, state: State) -> list[tuple[int, int]]:
-    told = lead.split(b" ") if lead else []
-    if len(lead) > _MOST_LEAD or len(told) % 2 or not all(each.isdigit() for each in told):
+    numbers = lead.split(b" ") if lead else []
+    if len(lead) > _MOST_LEAD or len(numbers) % 2 or not all(number.isdigit() for number in numbers):
         raise ValueError("it does not say what its prefix is of")
-    ends = list(accumulate(map(int, told)))
+    ends = list(accumulate(map(int, numbers)))
     if ends and ends[-1] > len(state):
         raise ValueError("its prefix is of more than the state below")
     return list(zip(ends[::2], ends[1::2], strict=True))

@@ -23,7 +23,7 @@ _SEARCH_LOG = 6
 _MIN_WINDOW_LOG = 10
 # Bytes that are taken and given at a time.
 _IN, _OUT = 2**17, 2**15
-_MAGIC, _PASSED_OVER = b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"
+_MAGIC, _SKIPPABLE = b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"
 #: What format 2 needs, as the end of a message. From 3.14 on it comes with Python, though not with every build.
 WANTED = (
     "a Python with the module compression.zstd, which this one was built without"
@@ -73,31 +73,31 @@ class Prefix:
     """The prefix of a frame, of pieces that are cut anywhere; zstd keeps the only copy of its bytes."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview] = ()) -> None:
-        self._kept: Any = b"".join(pieces)
-        self.size = len(self._kept)
+        self._data: Any = b"".join(pieces)
+        self.size = len(self._data)
         if self.size >= MIN_PREFIX:
-            self._kept = _zstd().ZstdDict(self._kept, is_raw=True)
+            self._data = _zstd().ZstdDict(self._data, is_raw=True)
 
     @property
-    def given(self) -> Any:
-        return self._kept.as_prefix if self.size >= MIN_PREFIX else None
+    def zstd_dict(self) -> Any:
+        return self._data.as_prefix if self.size >= MIN_PREFIX else None
 
 
 def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) -> bytes:
     """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd."""
     zstd = _zstd()
-    known = zstd.CompressionParameter
+    parameter = zstd.CompressionParameter
     reach = (prefix.size + size).bit_length()
     options = {
-        known.compression_level: _LEVEL,
-        known.search_log: _SEARCH_LOG,
-        known.window_log: min(WINDOW_LOG, max(_MIN_WINDOW_LOG, reach)),
+        parameter.compression_level: _LEVEL,
+        parameter.search_log: _SEARCH_LOG,
+        parameter.window_log: min(WINDOW_LOG, max(_MIN_WINDOW_LOG, reach)),
         # What repeats far away, as a long text does that grew by a line, is found at any distance.
-        known.enable_long_distance_matching: int(prefix.size > 0),
-        known.content_size_flag: 1,
-        known.checksum_flag: 0,  # the digests of pack and memory say more
+        parameter.enable_long_distance_matching: int(prefix.size > 0),
+        parameter.content_size_flag: 1,
+        parameter.checksum_flag: 0,  # the digests of pack and memory say more
     }
-    packer = zstd.ZstdCompressor(options=options, zstd_dict=prefix.given)
+    packer = zstd.ZstdCompressor(options=options, zstd_dict=prefix.zstd_dict)
     packer.set_pledged_input_size(size)
     frame = [packer.compress(piece) for piece in pieces]
     return b"".join((*frame, packer.flush(packer.FLUSH_FRAME)))
@@ -105,11 +105,11 @@ def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) ->
 
 def with_lead(lead: bytes, frame: bytes) -> bytes:
     """A frame behind some bytes that every reader of zstd passes over."""
-    return _PASSED_OVER + len(lead).to_bytes(4, "little") + lead + frame
+    return _SKIPPABLE + len(lead).to_bytes(4, "little") + lead + frame
 
 
 def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
-    if not data.startswith(_PASSED_OVER):
+    if not data.startswith(_SKIPPABLE):
         return None, data
     end = 8 + int.from_bytes(data[4:8], "little")
     return data[8:end], data[end:]
@@ -125,13 +125,13 @@ def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
         if size > at_most:
             raise TooLarge(f"it says {size} bytes, more than the {at_most} that this client takes")
         options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
-        unpacker = zstd.ZstdDecompressor(zstd_dict=prefix.given, options=options)
+        unpacker = zstd.ZstdDecompressor(zstd_dict=prefix.zstd_dict, options=options)
         # Piece by piece: in one go, all of it would be held twice.
         content, rest = bytearray(), memoryview(frame)
         while not unpacker.eof and (rest or not unpacker.needs_input):
-            given = rest[:_IN] if unpacker.needs_input else b""
-            rest = rest[len(given) :]
-            content += unpacker.decompress(given, min(_OUT, size + 1 - len(content)))
+            chunk = rest[:_IN] if unpacker.needs_input else b""
+            rest = rest[len(chunk) :]
+            content += unpacker.decompress(chunk, min(_OUT, size + 1 - len(content)))
             if len(content) > size:
                 raise ValueError("the zstd frame holds more than it says")
     except zstd.ZstdError as error:

@@ -58,23 +58,23 @@ class Budget:
     """Uploads and deletes left this hour, as the latest reply to one of them said."""
 
     def __init__(self) -> None:
-        self._told: tuple[int | None, float, bool] = None, 0.0, False  # how many, until when, and whether that was said
+        self._latest: tuple[int | None, float, bool] = None, 0.0, False  # count, its end, True if that end was stated
 
     def note(self, left: int | None, reset: float | None) -> None:
         """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""
         wait = _HOUR if reset is None else reset if reset < _EPOCH_FROM else reset - time.time()
-        self._told = left, time.monotonic() + min(wait, _HOUR), reset is not None
+        self._latest = left, time.monotonic() + min(wait, _HOUR), reset is not None
 
     def left(self) -> int | None:
         """The count, None where there is none or its hour is over."""
-        left, until, _ = self._told
+        left, until, _ = self._latest
         return left if time.monotonic() < until else None
 
     def reset(self) -> int | None:
         """Whole seconds until all of them are back, None where there is no count, or that was not said."""
-        left, until, said = self._told
+        left, until, is_stated = self._latest
         wait = until - time.monotonic()
-        return math.ceil(wait) if said and left is not None and wait > 0 else None
+        return math.ceil(wait) if is_stated and left is not None and wait > 0 else None
 
 
 class Hosted:
@@ -109,8 +109,8 @@ class Hosted:
             raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
         self._budget = Budget()
         self._api_key, self._base_url = api_key, base_url
-        self._given: Any = client
-        self._made: Any = None
+        self._user_client: Any = client
+        self._sdk_client: Any = None
         self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
         self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)  # a service may repeat one that was given up
         self._lock = threading.Lock()
@@ -121,13 +121,13 @@ class Hosted:
 
     def identity(self) -> str:
         """The identity of the vault: its address. Which account it is of shows in the history of a label."""
-        return f"colony:{(self._base_url if self._given is None else self._given.base_url) or ''}"
+        return f"colony:{(self._base_url if self._user_client is None else self._user_client.base_url) or ''}"
 
     async def vault_status(self) -> Any:
         return await self._request("asking for the quota", "GET", "/vault/status")
 
     async def vault_list_files(self) -> Any:
-        return await self._request("listing the vault", "GET", "/vault/files", owed="listing")
+        return await self._request("listing the vault", "GET", "/vault/files", shape="listing")
 
     async def vault_list_prefix(self, prefix: str) -> Any:
         """The files whose names start with the literal ``prefix``, of at most 255 characters."""
@@ -135,13 +135,13 @@ class Hosted:
             raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
         check_text(prefix)
         path = f"/vault/files?{urlencode({'prefix': prefix})}"
-        return await self._request(f"listing {prefix}*", "GET", path, owed="listing")
+        return await self._request(f"listing {prefix}*", "GET", path, shape="listing")
 
     async def vault_get_file(self, filename: str) -> Any:
-        return await self._request(f"reading {filename}", "GET", file_path(filename), owed="content")
+        return await self._request(f"reading {filename}", "GET", file_path(filename), shape="content")
 
     async def vault_delete_file(self, filename: str) -> Any:
-        return await self._request(f"deleting {filename}", "DELETE", file_path(filename), owed="nothing")
+        return await self._request(f"deleting {filename}", "DELETE", file_path(filename), shape="nothing")
 
     async def vault_upload_file(self, filename: str, content: str) -> Any:
         return await self._request(f"writing {filename}", "PUT", file_path(filename), body={"content": content})
@@ -170,14 +170,14 @@ class Hosted:
 
     async def vault_may_write(self) -> bool | None:
         """True if the account may upload, which takes 10 karma; None where the service does not tell."""
-        told = await self._request("asking what the account may do", "GET", "/me/capabilities")
-        for each in told.get("result", told).get("capabilities") or ():
-            if isinstance(each, dict) and each.get("name") == "write_vault":
-                return each.get("allowed") is not False
+        reply = await self._request("asking what the account may do", "GET", "/me/capabilities")
+        for capability in reply.get("result", reply).get("capabilities") or ():
+            if isinstance(capability, dict) and capability.get("name") == "write_vault":
+                return capability.get("allowed") is not False
         return None
 
     async def _request(
-        self, doing: str, method: str, path: str, *, owed: str = "facts", again: bool = True, **what: Any
+        self, doing: str, method: str, path: str, *, shape: str = "facts", again: bool = True, **what: Any
     ) -> Any:
         """Send a request with the client's token, once more with a new one after a 401, and read the reply."""
         client = self._client()
@@ -190,13 +190,13 @@ class Hosted:
                 token = await self._token(doing, rejected=token)
                 reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
             if counted:
-                told = (whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset"))
-                self._budget.note(*told)
-            return check_shape(owed, read_reply(reply))
+                counts = (whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset"))
+                self._budget.note(*counts)
+            return check_shape(shape, read_reply(reply))
         except ColonyMemoryError:
             raise
         except Exception as exc:  # noqa: BLE001 - one place for every failure, as for the SDK's
-            error = self._translate(exc, doing, of_file=owed in {"content", "nothing"})
+            error = self._translate(exc, doing, of_file=shape in {"content", "nothing"})
         if counted and isinstance(error, RateLimited):
             self._budget.note(0 if error.retry_after is not None else None, error.retry_after)
         raise error from None
@@ -231,13 +231,13 @@ class Hosted:
         raise error from None
 
     def _client(self) -> Any:
-        if self._given is not None:
-            return self._given
+        if self._user_client is not None:
+            return self._user_client
         with self._lock:
-            if self._made is None:
+            if self._sdk_client is None:
                 address = {"base_url": self._base_url} if self._base_url else {}
-                self._made = self._connect(self._api_key or "", **address)
-            return self._made
+                self._sdk_client = self._connect(self._api_key or "", **address)
+            return self._sdk_client
 
     def _translate(self, error: Exception, doing: str, *, of_file: bool = False) -> ColonyMemoryError:
         """An error of this package, to be raised outside the handler: what it came of may hold key and token."""
@@ -245,8 +245,8 @@ class Hosted:
             return error
         status, code, text = getattr(error, "status", None), getattr(error, "code", None), str(error)
         if status == 404 and not (of_file and getattr(error, "own", False)):
-            said = f"{doing} failed: the answer is a 404, and not the vault's: is its address right?"
-            return VaultUnavailable(said, hint=Hint("open", "base_url"))
+            msg = f"{doing} failed: the answer is a 404, and not the vault's: is its address right?"
+            return VaultUnavailable(msg, hint=Hint("open", "base_url"))
         if isinstance(error, Unanswered):
             return VaultUnavailable(f"{doing} failed: {self._redact(text)}")
         if isinstance(error, _MISUNDERSTOOD):
@@ -257,11 +257,11 @@ class Hosted:
         return translate(error, doing)
 
     def _redact(self, text: str) -> str:
-        secrets = [*self._tokens, self._api_key, getattr(self._given, "api_key", None)]
-        known = sorted({each for each in secrets if isinstance(each, str) and each}, key=len, reverse=True)
-        for each in known:
+        secrets = [*self._tokens, self._api_key, getattr(self._user_client, "api_key", None)]
+        known = sorted({secret for secret in secrets if isinstance(secret, str) and secret}, key=len, reverse=True)
+        for secret in known:
             # A host's name is lower case, whatever was written.
-            text = re.sub(re.escape(each), "***", text, flags=re.IGNORECASE)
+            text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
         return text
 
 
@@ -363,7 +363,7 @@ class AsyncColonyVault(Hosted):
         """Close the connections that this vault opened; the next call opens new ones."""
         opened, self._http = self._http, None
         with self._lock:
-            self._made = None
+            self._sdk_client = None
         if opened is not None:
             await opened.aclose()
 

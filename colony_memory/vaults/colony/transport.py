@@ -108,10 +108,10 @@ def read_reply(reply: Reply) -> Any:
     if good:
         etag = reply.headers.get("etag", "").strip('"')
         return {"etag": etag, **data} if etag and isinstance(data, dict) and "filename" in data else data
-    said = f"HTTP {reply.status}"
+    text = f"HTTP {reply.status}"
     if 300 <= reply.status < 400:
         # What a redirect says of itself is not believed, so that nothing of its body is read.
-        raise Refused(said, reply.status, None, None)
+        raise Refused(text, reply.status, None, None)
     detail = data.get("detail") if isinstance(data, dict) else None
     message, code = detail, None
     if isinstance(detail, dict):
@@ -120,30 +120,30 @@ def read_reply(reply: Reply) -> Any:
         message = "; ".join(str(item.get("msg")) for item in detail if isinstance(item, dict))
     if not isinstance(code, str):
         code = "PRECONDITION_FAILED" if reply.status == 412 else None
-    said += f", {message}" if isinstance(message, str) and message else ""
+    text += f", {message}" if isinstance(message, str) and message else ""
     own = isinstance(detail, dict) or (isinstance(detail, str) and detail not in _ROUTER_WORDS)
-    raise Refused(said, reply.status, code, whole_number(reply.headers.get("retry-after")), own=own)
+    raise Refused(text, reply.status, code, whole_number(reply.headers.get("retry-after")), own=own)
 
 
 def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
     """Seconds until a request is sent again, None where it is not; by the rules of the SDK's ``RetryConfig``."""
     if attempt >= retry.max_retries or reply.status not in retry.retry_on:
         return None
-    told = reply.headers.get("retry-after")
-    wait = whole_number(told)
+    header = reply.headers.get("retry-after")
+    wait = whole_number(header)
     if wait is None:
         # A date, or a number beyond all bounds: nothing to go by, and no leave to be quick.
-        return None if told else min(retry.base_delay * 2**attempt, retry.max_delay)
+        return None if header else min(retry.base_delay * 2**attempt, retry.max_delay)
     return None if wait > retry.max_retry_after else float(wait)
 
 
-def check_shape(owed: str, reply: Any) -> Any:
+def check_shape(shape: str, reply: Any) -> Any:
     """The reply, if it has what is owed; the SDK gives ``{}`` for a body that is empty or torn."""
     bare = reply.get("result", reply) if isinstance(reply, dict) else reply
-    good = owed == "nothing" or (isinstance(bare, dict) and bool(bare))
-    if owed == "listing":
+    good = shape == "nothing" or (isinstance(bare, dict) and bool(bare))
+    if shape == "listing":
         good = isinstance(bare.get("items", bare.get("files")) if isinstance(bare, dict) else bare, list)
-    if not good or (owed == "content" and not isinstance(bare.get("content"), str)):
+    if not good or (shape == "content" and not isinstance(bare.get("content"), str)):
         raise Unanswered("the reply is torn, or not a vault's")
     return reply
 
@@ -180,19 +180,19 @@ class _Limit:
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
-        self._left = MOST_BYTES + _MOST_BESIDE
+        self._remaining = MOST_BYTES + _MOST_BESIDE
 
     def seconds(self) -> float:
         """Time until the deadline."""
-        left = self._end - time.monotonic()
-        if left <= 0:
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError(_LATE)
-        return left
+        return remaining
 
     def count(self, number: int) -> None:
         """Bytes that came."""
-        self._left -= number
-        if self._left < 0:
+        self._remaining -= number
+        if self._remaining < 0:
             raise Unanswered(_TOO_LARGE)
 
 
@@ -211,9 +211,9 @@ class _Limited(http.client.HTTPConnection):
     def _reach(self, address: tuple[str, int], *_: Any) -> socket.socket:
         # Each of a host's addresses within the deadline of all.
         error: OSError = TimeoutError(_LATE)
-        for found in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+        for info in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
             try:
-                return socket.create_connection((str(found[4][0]), address[1]), self._limit.seconds())
+                return socket.create_connection((str(info[4][0]), address[1]), self._limit.seconds())
             except OSError as exc:
                 error = exc
         raise error
@@ -322,11 +322,11 @@ async def transmit_async(request: Request, pool: Any, errors: Any, timeout: floa
 
 async def _receive(request: Request, pool: Any) -> Reply:
     headers = {"Accept-Encoding": "identity", **request.headers}
-    pieces, left = list[bytes](), MOST_BYTES
+    pieces, remaining = list[bytes](), MOST_BYTES
     async with pool.stream(request.method, request.url, headers=headers, content=request.body) as reply:
         async for piece in reply.aiter_raw():
-            left -= len(piece)
-            if left < 0:
+            remaining -= len(piece)
+            if remaining < 0:
                 raise Unanswered(_TOO_LARGE)
             pieces.append(piece)
         return Reply(reply.status_code, b"".join(pieces), dict(reply.headers))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from colony_memory._format.names import leading_label
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults import _files as files
-from colony_memory.vaults._files import MARKER, MOST_BYTES, Marked, MarkedVault
+from colony_memory.vaults._files import MARKER, MOST_BYTES, MarkedVault, Marker
 from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.stores import asking, deleting_singly, describe, probe_conditions, writes_on_condition
 
@@ -51,15 +51,15 @@ def name_of(key: str) -> str | None:
     """The file that a key is of, None where it is of none and so foreign."""
     try:
         raw = key.rpartition("/")[2].encode("ascii")
-        name = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw).decode("utf-8")
+        name = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), raw).decode("utf-8")
     except UnicodeError:
         return None
     return name if files.is_plain_name(name) and key_of(name) == key else None
 
 
-def tag_of(found: Any) -> str | None:
+def tag_of(meta: Any) -> str | None:
     """Whatever the store needs to know a state of an object again, as one text: its e_tag, its version before it."""
-    tag, version = found.get("e_tag"), found.get("version")
+    tag, version = meta.get("e_tag"), meta.get("version")
     if not tag:
         return None
     return f"{version or ''}|{tag}" if version or "|" in tag else str(tag)
@@ -125,8 +125,8 @@ class ObjectVault(MarkedVault):
             raise ValueError(f"max_file_bytes must be at least 1, not {max_file_bytes!r}")
         self.url = describe(store)
         self._store: Any = deleting_singly(store)
-        self._deletes_many: Any = store
-        self._most = max_file_bytes
+        self._bulk_store: Any = store
+        self._max_bytes = max_file_bytes
         self._known, self._id = False, ""
         if conditional and writes_on_condition(store):
             # Of the object, not of the class: a vault has it or has it not.
@@ -142,7 +142,7 @@ class ObjectVault(MarkedVault):
     def identity(self) -> str:
         """The vault itself, wherever it is moved to: the id that its marker gives it; its address without one."""
         if not self._id:
-            self._id = self._marked().id or ""
+            self._id = self._marker().id or ""
         return f"vault:{self._id}" if self._id else self.url
 
     def require(self) -> None:
@@ -161,7 +161,7 @@ class ObjectVault(MarkedVault):
         key = self._locate(filename)
         self.require()
         try:
-            data, meta = self._read(key, f"reading {filename}", self._most)
+            data, meta = self._read(key, f"reading {filename}", self._max_bytes)
         except FileNotFoundError:
             raise self._absent(filename) from None
         return {**_describe(filename, meta), "content": data.decode("utf-8", "replace"), "etag": tag_of(meta)}
@@ -187,7 +187,7 @@ class ObjectVault(MarkedVault):
         self.require()
         try:
             with asking(f"deleting {len(keys)} files"):
-                self._deletes_many.delete(keys)
+                self._bulk_store.delete(keys)
         except FileNotFoundError:
             raise self._absent(filenames[0]) from None
         return {}
@@ -207,9 +207,9 @@ class ObjectVault(MarkedVault):
             elif name.startswith(prefix):
                 items.append(_describe(name, meta))
         if strays:
-            said = f"{len(strays)} of them, such as {min(strays)[:200]!r}; they are passed over"
-            said = f"{self.url}: names of snapshot files in places where none belong, {said}"
-            warnings.warn(said, ColonyMemoryWarning, stacklevel=2)
+            msg = f"{len(strays)} of them, such as {min(strays)[:200]!r}; they are passed over"
+            msg = f"{self.url}: names of snapshot files in places where none belong, {msg}"
+            warnings.warn(msg, ColonyMemoryWarning, stacklevel=2)
         if not items:
             self._look_again()
         items.sort(key=lambda item: str(item["filename"]))
@@ -235,13 +235,13 @@ class ObjectVault(MarkedVault):
     def _read(self, key: str, doing: str, most: int) -> tuple[bytes, ObjectMeta]:
         """An object of at most so many bytes; FileNotFoundError if it, or its bucket, is absent."""
         with asking(doing):
-            found = self._store.get(key)
-            meta: ObjectMeta = found.meta
+            reply = self._store.get(key)
+            meta: ObjectMeta = reply.meta
             if meta["size"] > most:
                 raise VaultUnavailable(
                     f"{doing} failed: it takes {meta['size']} bytes, and {most} are read at most", code=files.UNFIT_FILE
                 )
-            data = bytes(found.bytes())
+            data = bytes(reply.bytes())
         if len(data) != meta["size"]:
             raise VaultUnavailable(f"{doing} failed: {len(data)} bytes came of {meta['size']}, try again")
         return data, meta
@@ -267,7 +267,7 @@ class ObjectVault(MarkedVault):
 
     def _upload(self, filename: str, content: str, mode: Any) -> dict[str, Any]:
         key, doing = self._locate(filename), f"writing {filename}"
-        data = files.encode_text(self.url, filename, content, self._most)
+        data = files.encode_text(self.url, filename, content, self._max_bytes)
         self.require()
         try:
             with asking(doing):
@@ -287,16 +287,16 @@ class ObjectVault(MarkedVault):
 
     # --- whether it is a vault
 
-    def _marked(self) -> Marked:
+    def _marker(self) -> Marker:
         try:
             data, _ = self._read(MARKER, f"reading the marker of {self.url}", files.MARKER_BYTES)
         except FileNotFoundError:
-            return Marked("")
+            return Marker("")
         except VaultUnavailable as error:
             if error.code != files.UNFIT_FILE:
                 raise
-            return Marked("it is too large")
-        return files.read_marked(data, self.url, files.IN_OBJECTS)
+            return Marker("it is too large")
+        return files.read_marker(data, self.url, files.IN_OBJECTS)
 
     def _holds_snapshots(self) -> bool:
         objects = self._objects(None, f"looking into {self.url}")
@@ -305,28 +305,28 @@ class ObjectVault(MarkedVault):
     def _look_again(self) -> None:
         """See that this is a vault: by its marker, or by the files of snapshots in it."""
         self._known = False
-        marked = self._marked()
-        self.snapshot_format = marked.require(self.url, used=self._holds_snapshots, why_missing=_WHY_MISSING)
-        self._known, self._id = True, marked.id or ""
+        marker = self._marker()
+        self.snapshot_format = marker.require(self.url, used=self._holds_snapshots, why_missing=_WHY_MISSING)
+        self._known, self._id = True, marker.id or ""
 
-    def _make(self, asked: Literal[1, 2] | None) -> None:
+    def _make(self, wanted: Literal[1, 2] | None) -> None:
         conditional = hasattr(self, "vault_upload_file_if")
-        files.check_format(asked, conditional=conditional)
-        marked = self._marked()
-        if not marked.is_fine(asked):
+        files.check_format(wanted, conditional=conditional)
+        marker = self._marker()
+        if not marker.is_fine(wanted):
             doing = f"making a vault in {self.url}"
             try:
                 if conditional:
                     with asking(doing):
                         probe_conditions(self._store, f".cmem-probe.{os.urandom(16).hex()}", self.url)
-                marked = marked.renewed(asked, files.IN_OBJECTS, conditional=conditional, used=self._holds_snapshots)
+                marker = marker.renewed(wanted, files.IN_OBJECTS, conditional=conditional, used=self._holds_snapshots)
                 with asking(doing):
-                    self._store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
+                    self._store.put(MARKER, marker.data, mode="overwrite", use_multipart=False)
             except FileNotFoundError:
                 raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None
             if not conditional:
                 warnings.warn(f"{self.url} {_ONE_WRITER}", ColonyMemoryWarning, stacklevel=3)
-        self.snapshot_format, self._known = marked.snapshots, True
+        self.snapshot_format, self._known = marker.snapshots, True
 
 
 def _describe(filename: str, meta: ObjectMeta) -> dict[str, Any]:

@@ -38,9 +38,9 @@ _EXPIRED = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})
 @contextlib.contextmanager
 def asking(doing: str) -> Iterator[None]:
     """Around each call of a store: what obstore raises leaves as an error of ours, but ``FileNotFoundError``."""
-    if not _asked_in:
-        _asked_in.append(os.getpid())
-    if _asked_in[0] != os.getpid():
+    if not _owner:
+        _owner.append(os.getpid())
+    if _owner[0] != os.getpid():
         raise VaultUnavailable(
             f"{doing} failed: object stores were asked before this process was forked, and obstore does not work in a "
             "fork: start processes with 'spawn'"
@@ -56,11 +56,11 @@ def asking(doing: str) -> Iterator[None]:
 def translate_store(error: Exception, doing: str) -> VaultError:
     """The error of this package that says the same."""
     text, kind = str(error), type(error).__name__
-    found, code, fault = _first(_STATUS, text), _first(_CODE, text), _first(_FAULT, text)
-    status = None if found is None else int(found)
-    said = f"{doing} failed: {_FAULTS[fault] if fault else 'no usable answer'}"
+    digits, code, fault = _first(_STATUS, text), _first(_CODE, text), _first(_FAULT, text)
+    status = None if digits is None else int(digits)
+    msg = f"{doing} failed: {_FAULTS[fault] if fault else 'no usable answer'}"
     if status is not None:
-        said = f"{doing} failed: HTTP {status}" + (f", {code}" if code else "")
+        msg = f"{doing} failed: HTTP {status}" + (f", {code}" if code else "")
     if kind in _CONDITION:
         return VaultError(f"{doing} failed: what is there is not what was expected", status=412, code=_CHANGED)
     if kind in _UNSUPPORTED or status == 501:
@@ -70,20 +70,20 @@ def translate_store(error: Exception, doing: str) -> VaultError:
             f"{doing} failed: there is a key with an empty, dotted or unprintable part, which hides all others; "
             "remove it, or give the vault a prefix of its own"
         )
-    unknown = kind == "UnauthenticatedError" or status == 401 or code in _EXPIRED
-    if unknown or kind == "PermissionDeniedError" or status == 403:
-        said += "; these credentials are wrong, or may not do that"
-        return VaultDenied(said, status=401 if unknown else 403, code=code)
+    is_unauthenticated = kind == "UnauthenticatedError" or status == 401 or code in _EXPIRED
+    if is_unauthenticated or kind == "PermissionDeniedError" or status == 403:
+        msg += "; these credentials are wrong, or may not do that"
+        return VaultDenied(msg, status=401 if is_unauthenticated else 403, code=code)
     if status == 429 or _SLOWER.fullmatch(code or ""):
-        return RateLimited(f"{said}; that is a rate limit: try again later", status=429, code=code)
+        return RateLimited(f"{msg}; that is a rate limit: try again later", status=429, code=code)
     if status == 507:
         # A code that the engine knows for a full vault.
-        return VaultError(f"{said}; the store is full", status=507, code="QUOTA_EXCEEDED")
+        return VaultError(f"{msg}; the store is full", status=507, code="QUOTA_EXCEEDED")
     if status is not None and 400 <= status < 500:
-        return VaultError(said, status=status, code=code)
+        return VaultError(msg, status=status, code=code)
     if "redirect" in text[:300]:
-        said += ": is the region right?"
-    return VaultUnavailable(f"{said}; this says nothing about what is stored, try again", status=status, code=code)
+        msg += ": is the region right?"
+    return VaultUnavailable(f"{msg}; this says nothing about what is stored, try again", status=status, code=code)
 
 
 def shorten(error: Exception) -> str:
@@ -93,8 +93,8 @@ def shorten(error: Exception) -> str:
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return None if found is None else found[1]
+    match = pattern.search(text)
+    return None if match is None else match[1]
 
 
 #: The schemes of URLs, with the class of obstore and the name of its first setting.
@@ -105,7 +105,7 @@ _MOST_PREFIX = 400
 # Obstore waits 30 s for one answer, unless its environment says otherwise: a call ends within 50 s.
 _RETRIES, _RETRY_SECONDS = 5, 20.0
 
-_asked_in: list[int] = []  # the process that asked a store first, and so has obstore's threads
+_owner: list[int] = []  # the process that asked a store first, and so has obstore's threads
 
 
 def open_store(scheme: str, rest: str) -> ObjectStore:
@@ -146,8 +146,8 @@ def writes_on_condition(store: Any) -> bool:
     """True if a store may, as far as can be told without asking it."""
     kind = type(store).__name__
     if kind == "S3Store":
-        told = store.config.get("conditional_put") or os.environ.get("AWS_CONDITIONAL_PUT", "")
-        return str(told).strip().lower() != "disabled"
+        setting = store.config.get("conditional_put") or os.environ.get("AWS_CONDITIONAL_PUT", "")
+        return str(setting).strip().lower() != "disabled"
     return kind not in {"HTTPStore", "LocalStore"}
 
 
@@ -165,15 +165,15 @@ def deleting_singly(store: Any) -> Any:
 
 
 def _read_address(scheme: str, rest: str) -> tuple[str, str]:
-    found = _ADDRESS.fullmatch(rest)
-    prefix = found[2][1:] if found else ""
-    if found is None or len(prefix) > _MOST_PREFIX or any(part in {".", ".."} for part in prefix.split("/")):
+    match = _ADDRESS.fullmatch(rest)
+    prefix = match[2][1:] if match else ""
+    if match is None or len(prefix) > _MOST_PREFIX or any(part in {".", ".."} for part in prefix.split("/")):
         # Not repeated: what stands there may be a key.
         raise ValueError(
             f"{scheme}: takes {scheme}://bucket/prefix of letters, digits and -._~+=@, without a user, a '?', a '#' or "
             "a variable; options and credentials come from the environment"
         )
-    return found[1], prefix
+    return match[1], prefix
 
 
 _ANOTHER = '"00000000000000000000000000000000"'
@@ -216,9 +216,9 @@ def _heeds_conditions(store: Any, key: str) -> bool:
     if not puts("create"):
         return False
     meta = store.get(key).meta
-    now = {name: meta[name] for name in ("e_tag", "version") if meta[name]}
-    other = {**now, "e_tag": _ANOTHER, **({"version": "1"} if meta["version"] else {})}
-    return "e_tag" in now and not puts("create") and not puts(other) and puts(now)
+    current = {name: meta[name] for name in ("e_tag", "version") if meta[name]}
+    stale = {**current, "e_tag": _ANOTHER, **({"version": "1"} if meta["version"] else {})}
+    return "e_tag" in current and not puts("create") and not puts(stale) and puts(current)
 
 
 def _is_unsupported(error: Exception) -> bool:
