@@ -159,7 +159,7 @@ class MarkedVault:
         return True
 
 
-class Marker(Value):
+class Mark(Value):
     """A vault's marker."""
 
     fault: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
@@ -192,7 +192,7 @@ class Marker(Value):
         *,
         conditional: bool = True,
         used: Callable[[], bool],
-    ) -> Marker:
+    ) -> Mark:
         """The marker to write."""
         if self.fault is None:
             raw, chosen = load_object(self.data.decode("utf-8")), wanted or self.snapshots
@@ -206,29 +206,29 @@ class Marker(Value):
         data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")
         if len(data) > MARKER_BYTES:
             raise ValueError("the vault's marker is too long to tell a format of snapshots")
-        return Marker(None, chosen, data)
+        return Mark(None, chosen, data)
 
 
 @lru_cache(maxsize=16)
-def read_marker(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -> Marker:
+def read_marker(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -> Mark:
     """The marker that these bytes are, None where there are none. Every call of a vault asks, mostly for the same."""
     if data is None:
-        return Marker("")
+        return Mark("")
     try:
         raw = load_object(data.decode("utf-8"))
     except ValueError as error:
-        return Marker(str(error))
+        return Mark(str(error))
     named = raw.get("format")
     if not isinstance(named, str) or not named.startswith(_FAMILY):
-        return Marker("it names no format of a vault")
+        return Mark("it names no format of a vault")
     if named != layout:
         raise VaultUnavailable(
             f"the vault in {place} is of the format {named[:60]}, which this version does not know there: upgrade, or "
             "use 'copy' where a vault of another kind was put there file by file"
         )
     if not isinstance(raw.get("id"), str):
-        return Marker("it has no id")
-    return Marker(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data, raw["id"])
+        return Mark("it has no id")
+    return Mark(None, 2 if raw.get("snapshots") == FORMAT_2 else 1, data, raw["id"])
 
 
 def no_vault(place: object, why: str) -> VaultMissing:

@@ -22,7 +22,7 @@ from colony_memory._os.paths import UnfitFile, name_kind, real_path
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.vaults import _files as files
-from colony_memory.vaults._files import MARKER, MOST_BYTES, MarkedVault, Marker
+from colony_memory.vaults._files import MARKER, MOST_BYTES, Mark, MarkedVault
 
 __all__ = ["LocalVault"]
 
@@ -225,11 +225,11 @@ class LocalVault(MarkedVault):
                 )
             yield directory
 
-    def _marker(self, directory: Files) -> Marker:
+    def _marker(self, directory: Files) -> Mark:
         try:
             file = directory.read(MARKER, limit=files.MARKER_BYTES)
         except UnfitFile as error:
-            return Marker(error.strerror)
+            return Mark(error.strerror)
         return files.read_marker(None if file is None else file.data, self.path)
 
     def _make(self, wanted: Literal[1, 2] | None) -> None:

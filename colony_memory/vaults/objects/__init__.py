@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from colony_memory._format.names import leading_label
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults import _files as files
-from colony_memory.vaults._files import MARKER, MOST_BYTES, MarkedVault, Marker
+from colony_memory.vaults._files import MARKER, MOST_BYTES, Mark, MarkedVault
 from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.stores import asking, deleting_singly, describe, probe_conditions, writes_on_condition
 
@@ -287,15 +287,15 @@ class ObjectVault(MarkedVault):
 
     # --- whether it is a vault
 
-    def _marker(self) -> Marker:
+    def _marker(self) -> Mark:
         try:
             data, _ = self._read(MARKER, f"reading the marker of {self.url}", files.MARKER_BYTES)
         except FileNotFoundError:
-            return Marker("")
+            return Mark("")
         except VaultUnavailable as error:
             if error.code != files.UNFIT_FILE:
                 raise
-            return Marker("it is too large")
+            return Mark("it is too large")
         return files.read_marker(data, self.url, files.IN_OBJECTS)
 
     def _holds_snapshots(self) -> bool:
