@@ -1,4 +1,4 @@
-"""Pure: wire formats. Here are the values that are needed before anything else is loaded."""
+"""Pure: wire formats. This file has the values that are needed before anything else is loaded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ FORMAT = "colony-memory/1"
 FORMAT_2 = "colony-memory/2"
 LATEST_FORMAT = "colony-memory/latest/1"
 
-#: Bytes of plain text that a snapshot may hold, unless the client says otherwise.
+#: Default limit of a snapshot's plain text, in bytes.
 MAX_BYTES = 256 * 2**20
 
-#: Tells ``restore(default=…)`` that none was given.
+#: The value of ``restore(default=…)`` if none is given.
 NO_DEFAULT: Any = object()

@@ -1,4 +1,4 @@
-"""Text encrypted and opened by age, the only module that knows where it comes from; no error repeats a secret."""
+"""Encryption and decryption with age, which only this module imports; no error repeats a secret."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from colony_memory._format.payload import decode_base64
 from colony_memory._values import Record, Value, field, pattern
 from colony_memory.exceptions import ColonyMemoryError
 
-#: What it takes to encrypt and to open, as the end of a message.
+#: The requirement of encryption and decryption, as the end of a message.
 WANTED = "the extra 'encrypt': pip install 'colony-memory[encrypt]'"
 _FIRST_LINE = b"age-encryption.org/v1\n"
-#: Recipients of one client.
+#: Most recipients of one client.
 MAX_RECIPIENTS = 20
-# Bytes of a header, and recipients in it. age takes time by the square of both: 0.2 s at these, 8 s at six times that.
+# Most bytes of a header, and recipients in it. age's time grows by the square of both: 0.2 s here, 8 s at six times.
 _MAX_HEADER, _MAX_STANZAS = 16_384, 64
-# scrypt takes 2^N KiB of memory: 2 GiB at this, and 7 s. Writers choose what takes a second, which is 19 or 20.
+# Largest N of scrypt, which takes 2^N KiB of memory: 2 GiB here, and 7 s. Writers choose an N of one second: 19 or 20.
 _MAX_WORK = 21
-# Keys of other passphrases that a client tries to open, and how often scrypt's loop is run for all of them together.
+# Most keys of other passphrases that a client tries to open, and rounds of scrypt's loop for all of them together.
 _MAX_TRIES, _MAX_WORK_IN_ALL = 16, 2**23
-# Bytes beside what scrypt takes, so that what else goes on here has some too.
+# Bytes that have to be free beside scrypt's, for everything else that runs on this host.
 _SPARE = 2**26
 _SCRYPT = pattern(rb"age-encryption\.org/v1\n-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n")
 _NO_FIT = ("No matching keys found", "Decryption failed")
-_SECRET = "AGE-SECRET-KEY-"  # noqa: S105 - how each of them begins
+_SECRET = "AGE-SECRET-KEY-"  # noqa: S105 - the prefix of every identity
 _PEM = "-----BEGIN "
 
 
 class NoFit(ValueError):
-    """No key that was given opens it; it may be good."""
+    """No given key opens the file, which may be intact."""
 
 
 class NoRoom(NoFit):
-    """It was not tried: that takes more memory than there is."""
+    """Not tried, since it takes more memory than is free."""
 
 
 @cache
@@ -55,7 +55,7 @@ def is_installed() -> bool:
 
 
 def require_age(why: str) -> None:
-    """Raise a ColonyMemoryError that says why, and what to install, unless the extra is there."""
+    """Raise a ColonyMemoryError that says why, and what to install, unless the extra is installed."""
     if not is_installed():
         raise ColonyMemoryError(f"{why}, which needs {WANTED}")
 
@@ -66,7 +66,7 @@ def new_identity() -> tuple[str, str]:
 
 
 def spell_recipient(text: str) -> str:
-    """A recipient as it is compared and kept: ``age1…``, or an SSH public key without its comment."""
+    """A recipient in the form to compare and store: ``age1…``, or an SSH public key without its comment."""
     text = text.strip()
     if _SECRET in text.upper() or _PEM in text:
         raise ValueError("it is a private key: give the public key that belongs to it")
@@ -81,35 +81,35 @@ def _recipient(text: str) -> Any:
     kind = age.ssh if text.startswith("ssh-") else age.x25519
     try:
         return kind.Recipient.from_str(text)
-    except Exception:  # noqa: BLE001 - it says nothing that could be told
+    except Exception:  # noqa: BLE001 - nothing in it is fit for a message
         reads = "ssh-ed25519 and ssh-rsa keys" if text.startswith("ssh-") else "age1… and SSH public keys"
     raise ValueError(f"it is not a recipient: {reads} are")
 
 
 class PassphraseKey(Value):
-    """A key that a passphrase opens, so that what takes a second is done once and not for each file."""
+    """An identity encrypted with a passphrase: scrypt's second is spent on it once, and not on every file."""
 
     blob: str  # base64 of the age file that holds the identity, encrypted with the passphrase
     recipient: str  # its public half
     secret: str = field(repr=False)  # the identity
-    passphrase: str = field(repr=False)  # what opens it
+    passphrase: str = field(repr=False)  # the passphrase that opens the blob
 
 
 class Lock(Value):
-    recipients: tuple[str, ...]  # every one, that of the passphrase's key among them, sorted
-    key: PassphraseKey | None = None  # the passphrase's key, None where there is no passphrase
+    recipients: tuple[str, ...]  # all of them, with that of the passphrase's key, sorted
+    key: PassphraseKey | None = None  # the passphrase's key, None without a passphrase
 
     def seal(self, data: bytes) -> bytes:
         return _age().encrypt(data, [_recipient(recipient) for recipient in self.recipients])  # type: ignore[no-any-return]
 
 
 class Recipients(Record):
-    names: tuple[str, ...]  # age and SSH recipients, as spell_recipient has them
-    passphrase: str | None = field(default=None, repr=False)  # a passphrase beside them
+    names: tuple[str, ...]  # age and SSH recipients, as spell_recipient returns them
+    passphrase: str | None = field(default=None, repr=False)  # a passphrase in addition
     _key: PassphraseKey | None = field(default=None, repr=False)
 
     def lock(self) -> Lock:
-        """The lock of a new chain. A passphrase gets a new key, the same one for as long as this client lives."""
+        """The lock of a new chain. A passphrase gets a new key, which serves for the life of this client."""
         if self.passphrase is not None and self._key is None:
             secret, recipient = new_identity()
             sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
@@ -118,7 +118,7 @@ class Recipients(Record):
         return self._with(self._key)
 
     def lock_with(self, key: PassphraseKey | None) -> Lock | None:
-        """The lock with another writer's key, None where another passphrase opens that, or one has none."""
+        """The lock with another writer's key; None if its passphrase is another, or only one of the two has any."""
         return self._with(key) if (None if key is None else key.passphrase) == self.passphrase else None
 
     def _with(self, key: PassphraseKey | None) -> Lock:
@@ -136,14 +136,14 @@ class Identities:
         self._free_memory, self._work_left = free_memory, _MAX_WORK_IN_ALL
         self._own = [read_identity(secret) for secret in secrets]
         self._passphrases = tuple(passphrases)
-        # What a passphrase's key holds, None where none of the passphrases opens it: it takes a second to find out.
+        # Opened keys of passphrases by blob, None for one that no given passphrase opens: each attempt takes a second.
         self._keys: dict[str, PassphraseKey | None] = {}
 
-    def __repr__(self) -> str:  # nothing of the keys
+    def __repr__(self) -> str:  # without the keys
         return f"identities: {len(self._own)}, passphrases: {len(self._passphrases)}"
 
     def open(self, sealed: bytes, key: str = "") -> bytes:
-        """The content of an age file; ``key`` is base64 of a passphrase's key. NoFit where nothing opens it."""
+        """The content of an age file; ``key`` is base64 of a passphrase's key. NoFit: nothing given opens it."""
         _check_header(sealed)
         if sealed.startswith(_FIRST_LINE + b"-> scrypt "):
             raise ValueError("it is encrypted with a passphrase, and not to a key")
@@ -154,7 +154,7 @@ class Identities:
         return _call(_age().decrypt, sealed, identities)
 
     def key_of(self, key: str) -> PassphraseKey | None:
-        """The passphrase's key, None where there is none that a passphrase that was given opens."""
+        """The passphrase's key; None if there is none, or if no given passphrase opens it."""
         if not key or not self._passphrases:
             return None
         if key not in self._keys and list(self._keys.values()).count(None) < _MAX_TRIES:
@@ -167,7 +167,7 @@ class Identities:
             candidates = (_open_key(key, passphrase) for passphrase in self._passphrases)
             self._keys[key] = next((candidate for candidate in candidates if candidate is not None), None)
             if self._keys[key] is None:
-                self._work_left -= work  # of keys that fit, a label has as many as its owner had passphrases
+                self._work_left -= work  # not for fitting keys: of those a label has as many as its owner passphrases
         return self._keys.get(key)
 
     def learn(self, key: PassphraseKey | None) -> None:
@@ -210,13 +210,13 @@ def _call(function: Any, sealed: bytes, key: Any) -> bytes:
     message, panic = "", False
     try:
         return function(sealed, key)  # type: ignore[no-any-return]
-    except Exception as error:  # noqa: BLE001 - it has one class of error for all
+    except Exception as error:  # noqa: BLE001 - pyrage has one class for all errors
         message = str(error)
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":
             raise
-        panic = True  # a panic of the library over what it was given
-    # Not as the cause of what is raised: nobody knows what all it quotes.
+        panic = True  # the library panicked over its input
+    # Not as the cause of the new error: there is no telling what it quotes.
     if message.startswith(_NO_FIT):
         raise NoFit("none of the given keys opens it")
     why = message.splitlines()[0][:80].lower() if message and not panic else "nothing could be made of it"
@@ -232,7 +232,7 @@ def read_identity(text: str) -> Any:
             identity = age.ssh.Identity.from_buffer(f"{text}\n".encode())
         else:
             identity = age.x25519.Identity.from_str(text)
-    except Exception:  # noqa: BLE001 - it may quote what it was given
+    except Exception:  # noqa: BLE001 - it may quote its input
         identity = None
     if identity is None:
         raise ValueError(why)
@@ -240,7 +240,7 @@ def read_identity(text: str) -> Any:
 
 
 def split_identities(text: str) -> Sequence[str]:
-    """The keys in an identity file: a PEM, or one a line with comments between."""
+    """The keys in an identity file: one PEM, or a key a line with comments between."""
     if text.startswith(("age-encryption.org/", f"{_PEM}AGE")):
         raise ValueError("it is encrypted itself: age -d -o NEW FILE writes it without its passphrase")
     if _PEM in text:
@@ -253,5 +253,5 @@ def split_identities(text: str) -> Sequence[str]:
 
 
 def looks_secret(text: str) -> bool:
-    """True if a text is a key, perhaps a mistyped one, and no name of a file."""
+    """True if a text is a key, perhaps a mistyped one, and not a file name."""
     return _SECRET in text.upper() or _PEM in text or "\n" in text

@@ -1,4 +1,4 @@
-"""Pure: the catalogue in a pointer: pages of rows, opened when asked for, carried over unread, the oldest in files."""
+"""Pure: the catalogue in a pointer: pages of rows, opened on demand, carried over unread, the oldest in page files."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines"]
 
 #: Characters that the catalogue may take in the pointer; the oldest pages that do not fit are left out.
 MAX_CATALOG_CHARS = 400_000
-#: Characters of pages from which on the oldest go into page files, those that stay then, and those of one such file.
+#: Characters of pages at which the oldest move to page files, of those that then stay, and of one such file.
 SPILL_CHARS, STAY_CHARS, FILE_CHARS = 300_000, 120_000, 200_000
-#: Page files that a reader takes, that a writer leaves before it joins them, and what reading one may take of memory.
+#: Most page files for a reader, most before a writer joins them, and most memory for reading one.
 MAX_FILES, MANY_FILES, MAX_FILE_WEIGHT = 64, 32, 8 * 2**20
-#: Bytes and JSON values of all pages together, in times those of the pages in the pointer.
+#: Limit of bytes and JSON values of all pages together, as a multiple of that of the pages in the pointer.
 IN_FILES = 4
 _FILE_FORMAT = "colony-memory/pages/1"
-#: Rows of a page. With more it takes longer to write anew, with fewer its frame weighs more.
+#: Rows of a page. With more it takes longer to rewrite, with fewer its frame weighs more.
 PAGE_ROWS = 48
-# About the plain bytes of a row. A page grows until its rows outweigh the names that the next one has to repeat.
+# Approximate plain bytes of a row. A page grows until its rows outweigh the names that the next one repeats.
 _ROW_CHARS = 400
 _HEAD = pattern(r"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):", re.ASCII)
 _FILE_HEAD = pattern(r'"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):', re.ASCII)
@@ -44,7 +44,7 @@ _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
 
 
 class PageFile(NamedTuple):
-    """A page file as a pointer names it: its digest, the newest snapshot in it, and how many pages it has."""
+    """A page file as a pointer lists it, with its digest, the newest snapshot in it and its number of pages."""
 
     file: str
     sha256: str
@@ -53,7 +53,7 @@ class PageFile(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """A page as it is stored: its text, how many bytes and JSON values it says it unpacks to, and the page file."""
+    """A stored page: its text, the bytes and JSON values that it declares to unpack to, and its page file."""
 
     text: str
     size: int
@@ -62,7 +62,7 @@ class _Page(NamedTuple):
 
 
 class Catalog(Sequence[Entry]):
-    """Rows, newest first. Pages are opened one by one, no further than the rows that are asked for."""
+    """Rows, newest first. Pages are opened one by one, only as far as the requested rows."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class Catalog(Sequence[Entry]):
         opened: Iterable[tuple[Entry, ...]] = (),
         unread: tuple[PageFile, ...] = (),
     ) -> None:
-        self.damage: str | None = None  # what is wrong with the page or file that ended it
+        self.damage: str | None = None  # the fault of the page or file at which it breaks off
         self._label = label
         self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
-        self._unread = unread  # page files behind all pages
+        self._unread = unread  # page files after these pages
         self._added: tuple[Entry, Catalog] | None = None
-        self._by_id: dict[str, Entry] = {}  # the rows of so many pages, by id
-        self._indexed = 0
+        self._by_id: dict[str, Entry] = {}  # rows of the first pages by id
+        self._indexed = 0  # number of these pages
 
     @classmethod
     def of(cls, label: str, entries: Iterable[Entry] | None) -> Catalog:
@@ -87,7 +87,7 @@ class Catalog(Sequence[Entry]):
     def read(
         cls, label: str, texts: Sequence[object], older: object = None, files: Mapping[str, str | None] | None = None
     ) -> Catalog:
-        """The catalogue that a pointer has, its first page open, and unread from the first page file that lacks."""
+        """The catalogue of a pointer, with its first page opened; unread from the first page file that is not given."""
         out, listed, damage, where = cls(label), list[PageFile](), None, ""
         try:
             listed.extend(_read_older(older, label))
@@ -108,7 +108,7 @@ class Catalog(Sequence[Entry]):
         return out
 
     def _append(self, texts: Sequence[object], file: PageFile | None = None) -> None:
-        # Summed as they come: how many there are is chosen by whoever holds the vault.
+        # Checked with every page, since whoever holds the vault chooses their number.
         size, values = sum(page.size for page in self._pages), sum(page.values for page in self._pages)
         for number, text in enumerate(texts, len(self._pages) + 1):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
@@ -127,7 +127,7 @@ class Catalog(Sequence[Entry]):
         return (*dict.fromkeys(page.file.file for page in self._pages if page.file is not None), *self.unread)
 
     def _runs(self) -> list[tuple[PageFile | None, list[_Page]]]:
-        """The pages, those of a page file that stays as it is with that; first those of the pointer, perhaps none."""
+        """Runs of pages, with their page file if that stays as it is, else None; first the pointer's, perhaps empty."""
         out: list[tuple[PageFile | None, list[_Page]]] = [(None, [])]
         for file, run in groupby(self._pages, key=lambda page: page.file):
             pages = [*run]
@@ -140,7 +140,7 @@ class Catalog(Sequence[Entry]):
         return out
 
     def spilled(self, file_id: str) -> tuple[Catalog, dict[str, str]]:
-        """The catalogue with its oldest pages in page files where a pointer would have too many; texts of new ones."""
+        """The catalogue with its oldest pages in page files if a pointer would have too many; texts of new files."""
         runs = self._runs()
         joins = len(runs) + len(self._unread) > MANY_FILES
         (_, inline), *others = [(None, [page._replace(file=None) for page in self._pages])] if joins else runs
@@ -148,7 +148,7 @@ class Catalog(Sequence[Entry]):
         if not joins and not spills and all(file is not None for file, _ in others):
             return self, {}
         total = len(self._pages)
-        list(self)  # a page that is damaged ends it
+        list(self)  # opens all pages; a damaged one ends the catalogue
         if len(self._pages) < total:
             return self.spilled(file_id)
         fits = [chars <= STAY_CHARS for chars in accumulate(len(page.text) for page in inline)]
@@ -166,7 +166,7 @@ class Catalog(Sequence[Entry]):
         return Catalog(self._label, out, self._opened, self._unread), texts
 
     def stored(self) -> tuple[list[str], list[dict[str, Any]]]:
-        """The text of each page in the pointer, and what it says of page files, as far as all of it fits there."""
+        """The text of each page in the pointer, and its list of page files, as far as they fit there."""
         (_, inline), *runs = self._runs()
         chars = accumulate(len(page.text) for page in inline)
         fit = sum(room <= MAX_CATALOG_CHARS and share <= 1 for room, share in zip(chars, _shares(inline), strict=True))
@@ -207,7 +207,7 @@ class Catalog(Sequence[Entry]):
     __hash__ = None  # type: ignore[assignment]
 
     def find(self, snapshot_id: str) -> Entry | None:
-        """The row of a snapshot, or None; no page is opened beyond the place where it would stand."""
+        """The row of a snapshot, or None; opens no page beyond the one where it would be."""
         wanted = id_order(snapshot_id)
         for rows in self._rows_of_pages():
             if id_order(rows[-1].snapshot_id) <= wanted:
@@ -224,7 +224,7 @@ class Catalog(Sequence[Entry]):
         return self._by_id
 
     def adding(self, entry: Entry) -> Catalog:
-        """The catalogue with one more row, or with another row for the same snapshot."""
+        """The catalogue with one more row, or with a new row for a snapshot that it has."""
         if self._added is None or self._added[0] != entry:
             self._added = (entry, self._grow(entry))
         return self._added[1]
@@ -236,12 +236,12 @@ class Catalog(Sequence[Entry]):
         replaced = 1 if front and len(front) < _rows_per_page(front) else 0
         written = _write_pages((entry, *front) if replaced else (entry,))
         if not written:
-            return Catalog(self._label)  # older rows would stand behind one that is left out
+            return Catalog(self._label)  # older rows would follow one that is left out
         pages, rows = zip(*written, strict=True)
         return Catalog(self._label, (*pages, *self._pages[replaced:]), (*rows, *self._opened[replaced:]), self._unread)
 
     def following(self, entries: Iterable[Entry]) -> Catalog:
-        """The catalogue of these rows: every page that stays is kept, those with few rows left are joined."""
+        """The catalogue of these rows: unchanged pages are kept, those with few remaining rows are joined."""
         if isinstance(entries, Catalog):
             return entries
         by_id = {entry.snapshot_id: entry for entry in entries}
@@ -264,12 +264,12 @@ class Catalog(Sequence[Entry]):
             out._opened += [rows for _, rows in written]
             if sum(len(rows) for _, rows in written) < len(piece):
                 out._unread = ()
-                break  # a row that is too large: the older ones are left out with it
+                break  # a row is too large: the older ones are left out with it
         return out
 
     @property
     def may_lack(self) -> bool:
-        """True if it may have had to leave out older snapshots: it comes near a bound, or is damaged."""
+        """True if older snapshots may have been left out: it comes near a limit, or is damaged."""
         list(self)  # damage shows when a page is opened
         inline = self._runs()[0][1]
         shares = max(_shares(inline), default=0.0), max(_shares(self._pages), default=0.0) / IN_FILES
@@ -301,18 +301,18 @@ def _chars(pages: Iterable[_Page]) -> int:
 
 
 def _shares(pages: Sequence[_Page]) -> list[float]:
-    """How much the first pages take of what those in a pointer may: the first one, the first two, and so on."""
+    """Fractions of a pointer's limits that the first pages take: the first one, the first two, and so on."""
     sizes, values = accumulate(page.size for page in pages), accumulate(page.values for page in pages)
     return [max(size / MAX_WEIGHT, number / MAX_VALUES) for size, number in zip(sizes, values, strict=True)]
 
 
 def weight_of_file(text: str) -> int:
-    """Bytes that the rows of a page file may take in memory, by what its pages say of themselves."""
+    """Bytes that the rows of a page file may take in memory, by what its pages declare."""
     return sum(5 * int(size) + 100 * int(values) for size, values in _FILE_HEAD.findall(text))
 
 
 def _read_older(older: Any, label: str) -> Iterator[PageFile]:
-    """The page files that a pointer names, up to the first of which it says something wrong."""
+    """The page files that a pointer lists. ValueError, after those before it: an entry is wrong."""
     seen = set[str]()
     for row in older if isinstance(older, list) else [] if older is None else [older]:
         name = row.get("file") if isinstance(row, dict) and len(seen) < MAX_FILES else None
@@ -351,7 +351,7 @@ def _by_size(pages: Sequence[_Page]) -> Iterator[list[_Page]]:
 
 
 def _is_plain(text: str) -> bool:
-    """True if a page takes one byte a character in a pointer, so that it may be written again unread."""
+    """True if a page takes one byte a character in a pointer, and so may be copied unread."""
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
@@ -363,7 +363,7 @@ def _rows_per_page(rows: Sequence[Entry]) -> int:
 
 
 def _lay_out(pieces: list[tuple[Entry, ...]], rows: tuple[Entry, ...]) -> None:
-    """Append rows: the first few onto the last page if there is room, else all onto new ones, the first not full."""
+    """Append rows: the first few to the last page if there is room, else all to new pages, the first not full."""
     if not rows:
         return
     most = _rows_per_page(rows)
@@ -377,7 +377,7 @@ def _lay_out(pieces: list[tuple[Entry, ...]], rows: tuple[Entry, ...]) -> None:
 
 
 def _write_pages(rows: tuple[Entry, ...]) -> list[tuple[_Page, tuple[Entry, ...]]]:
-    """The page of these rows, or several if they are too large for one; a row too large for any page ends them."""
+    """The page of these rows, or several if one would be too large; they end before a row too large for any page."""
     plain = canonical(raw_rows(rows))
     values, packed = count_values(plain), pack([plain], digests=True)
     text = f"{packed.size}:{values}:{packed.blob}"

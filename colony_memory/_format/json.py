@@ -17,19 +17,19 @@ _SURROGATES = pattern("[\ud800-\udfff]+")
 _LONE = pattern(rb"\xed[\xa0-\xbf]")
 # Control characters that are written as \u00.., or as \b and \f.
 _RARE = bytes(range(9)) + b"\x0b\x0c" + bytes(range(14, 32))
-# Ends where no escape is cut in two, of which a pair of surrogates is the longest, and no UTF-8 either.
+# Ends where it cuts neither an escape, the longest of which is a pair of surrogates, nor a character of UTF-8.
 _SAFE = pattern(rb"[^\\]{12}(?![\\\x80-\xbf])", re.DOTALL)
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 70
 _BLANK = pattern(r"[ \t\r\n]*")
 _scan = json.JSONDecoder().raw_decode
-#: Levels of objects and lists in a vault file.
+#: Most levels of objects and lists in a vault file.
 MAX_DEPTH = 64
-# What Python reads at most unless told otherwise; more takes time that grows with its square.
+# Python's default limit: the time grows by the square of the digits.
 _MAX_DIGITS = 4300
-# Objects and lists in a file, of which each takes up to a hundred times its characters; what is short is not looked at.
+# Most objects and lists in a file, since each takes up to a hundred times its characters; short files are not counted.
 _MOST_NODES, _FEW_CHARS = 400_000, 2**20
-# Characters or bytes that are worked on at once: memory of this size is used again, larger is asked of the system.
+# Characters or bytes that are worked on at once: blocks of this size are reused, larger ones come from the system.
 _WINDOW = 2**15
 
 
@@ -45,13 +45,13 @@ def _utf8(text: str) -> bytes:
 
 
 def utf8_pieces(text: str) -> Iterator[bytes]:
-    """A text in UTF-8, each surrogate in three bytes, a part at a time: at once Python takes four bytes a character."""
+    """A text in UTF-8, each surrogate in three bytes, in pieces: for all in one Python takes four bytes a character."""
     for start in range(0, len(text), _WINDOW):
         yield text[start : start + _WINDOW].encode("utf-8", "surrogatepass")
 
 
 def _escape(run: re.Match[str]) -> str:
-    """Escape surrogates, but none that would join with an escape before it into one character."""
+    """Escape surrogates, except one that would form a character with the escape before it."""
     out: list[str] = []
     high = False
     for char in run.group():
@@ -62,12 +62,12 @@ def _escape(run: re.Match[str]) -> str:
 
 
 def printable(name: str) -> str:
-    """The text with each lone surrogate spelled as an escape, so that UTF-8 holds it."""
+    """The text with each lone surrogate written as an escape, so that UTF-8 can hold it."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shown(value: object) -> str:
-    """A value as Python writes it, shortened, for a message about what came out of a vault."""
+    """The repr of a value, shortened, for a message about the content of a vault."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # Python refuses to spell a number of more than 4,300 digits
@@ -75,8 +75,8 @@ def shown(value: object) -> str:
 
 
 def exact_documents(documents: object) -> dict[str, str]:
-    """The documents as a dict and strings, and nothing that is one by inheritance: what is checked is what is saved."""
-    # By their classes: a mock of a dict or of a text says that it is one.
+    """The documents as plain dict and strings, not subclasses, so that the text that is checked is the one saved."""
+    # By type(), since a mock of a dict or of a text passes isinstance().
     if isinstance(documents, Mapping) and not issubclass(type(documents), dict):
         kind = type(documents).__name__
         raise ValueError(f"documents must be a dict {{name: text}}, not a {kind}: give dict(documents)")  # noqa: TRY004
@@ -96,12 +96,12 @@ def exact_documents(documents: object) -> dict[str, str]:
 
 
 def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
-    """The canonical JSON of ``{name: text}``, piece by piece, so that it never stands whole in memory."""
+    """The canonical JSON of ``{name: text}``, in pieces, so that it is never held whole in memory."""
     return _encoded((name, _escaped_pieces(documents[name])) for name in sorted(documents))
 
 
 def encode_texts(texts: Iterable[tuple[str, Iterable[tuple[bytes, bool]]]]) -> Iterator[bytes]:
-    """The same of documents in order, in pieces of UTF-8 that end between characters, with whether one is plain."""
+    """The same of documents in order, from pieces of UTF-8 cut between characters, each with True if it is plain."""
     return _encoded((name, chain.from_iterable(starmap(_escaped_texts, pieces))) for name, pieces in texts)
 
 
@@ -119,7 +119,7 @@ def _escaped_texts(text: bytes, is_plain: bool) -> Iterable[bytes]:
         return (text,)
     if b"\xed" in text and _LONE.search(text) is not None:
         return _escaped_pieces(str(text, "utf-8", "surrogatepass"))
-    # Nothing that is escaped has more than one byte, so that it makes no difference where it is cut.
+    # Every character that is escaped has one byte, so that it makes no difference where the text is cut.
     return (_escaped_bytes(text[start : start + _WINDOW]) for start in range(0, len(text), _WINDOW))
 
 
@@ -142,7 +142,7 @@ def _escaped(text: str) -> bytes:
 
 
 def _escaped_bytes(data: bytes) -> bytes:
-    """The same of UTF-8, wherever it was cut. Replacing in bytes takes half of the time of the JSON writer."""
+    """The same for UTF-8, cut anywhere. Replacing in bytes takes half the time of the JSON writer."""
     if len(data.translate(None, _RARE)) != len(data):
         return _COMPACT(data.decode("latin-1"))[1:-1].encode("latin-1")
     data = data.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
@@ -150,7 +150,7 @@ def _escaped_bytes(data: bytes) -> bytes:
 
 
 def decode_documents(plaintext: bytes | bytearray, *, at_most: int | None = None) -> dict[str, str]:
-    """Read a JSON object of texts. A bytearray is used up on the way, to free its memory."""
+    """Read a JSON object of texts. A bytearray is consumed on the way, to free its memory."""
     documents: dict[str, str] = {}
     reader = _Reader(plaintext if isinstance(plaintext, bytearray) else bytearray(plaintext))
     reader.take("{")
@@ -173,12 +173,12 @@ def decode_documents(plaintext: bytes | bytearray, *, at_most: int | None = None
 
 
 def _narrow(text: str) -> str | bytes:
-    """In bytes where one wide character would make all of it take four times as much."""
+    """The text, in bytes if one wide character would make all of it take four times as much."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass")
 
 
 class _Reader:
-    """Reads JSON in windows between quotes of their own: a string that only ends there goes on in the next one."""
+    """Reads JSON in windows between added quotes: a string that ends only at the last one continues in the next."""
 
     def __init__(self, data: bytearray) -> None:
         self._data = data
@@ -229,17 +229,17 @@ class _Reader:
 
 
 def weight(text: str) -> int:
-    """Bytes that a JSON text and what is read of it take together, about: known before it is read."""
+    """Estimate of the bytes that a JSON text and its value take together, before it is read."""
     return getsizeof(text) + 100 * sum(map(text.count, ",:[{"))
 
 
 def peak_weight(text: str) -> int:
-    """The same while it is read, when there are some copies of the text."""
+    """The same during reading, when there are several copies of the text."""
     return weight(text) + 4 * getsizeof(text)
 
 
 def load_object(text: str) -> dict[str, Any]:
-    """Read a JSON object that came out of a vault; what it gives takes at most 40 times the memory of the text."""
+    """Read a JSON object from a vault; the value takes at most 40 times the memory of the text."""
     if len(text) > _FEW_CHARS and text.count("{") + text.count("[") > _MOST_NODES:
         raise ValueError("it holds too much")
     try:
@@ -248,14 +248,14 @@ def load_object(text: str) -> dict[str, Any]:
         raise ValueError("nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"a JSON object was expected, not a {type(value).__name__}")  # noqa: TRY004 - was read, not passed
-    # A bound of its own, since Python's depends on its version and on how deep the caller is.
+    # A limit of its own, since Python's depends on its version and on the depth of the caller.
     if next(islice(_levels(value), MAX_DEPTH, None), None):
         raise ValueError("nested too deeply")
     return value
 
 
 def holds_fraction(value: dict[str, Any]) -> bool:
-    """True if a number in it is no integer: then its canonical form is one in Python alone."""
+    """True if some number is not an integer: other languages write its canonical form differently."""
     return any(isinstance(child, float) for level in _levels(value) for node in level for child in _children(node))
 
 

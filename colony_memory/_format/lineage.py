@@ -1,4 +1,4 @@
-"""Pure: which snapshot is based on which, and which are unmerged: refused, or overtaken by one not based on them."""
+"""Pure: the snapshots that each one is based on, and those unmerged: refused, or overtaken by one not based on them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from colony_memory._values import NamedTuple, Value
 if TYPE_CHECKING:
     from colony_memory._format.manifest import SnapshotInfo
 
-#: How long a snapshot that was overtaken or refused is kept for whoever may still merge it.
+#: Time for which an overtaken or refused snapshot is kept, in case somebody still merges it.
 UNMERGED_LASTS = timedelta(days=30)
-# Of those that were overtaken by saves without a basis, so many of the newest are kept.
+# Number of snapshots overtaken by saves without a basis that are kept, the newest ones.
 _MOST_WITHOUT_BASIS = 3
-# What a manifest or pointer may make anybody look at.
+# Most entries that are read of a list in a manifest or pointer.
 _MOST = 1000
 
 
@@ -25,15 +25,15 @@ class Unmerged(NamedTuple):
     snapshot_id: str
     since: str  # when it was overtaken or refused, YYYY-MM-DDThh:mm:ssZ
     refused: bool = False  # it met a conflict, and never was the latest
-    without_basis: bool = False  # what overtook it was based on nothing
+    without_basis: bool = False  # the snapshot that overtook it was based on nothing
 
 
 class Lineage(Value):
-    based_on: tuple[str, ...] | None = None  # what it is directly based on; None if its writer does not say
-    origin: str | None = None  # 16 hex digits of the folder or host that it is of
+    based_on: tuple[str, ...] | None = None  # ids that it is directly based on; None if its writer does not say
+    origin: str | None = None  # 16 hex digits of its folder or host
     refused: bool = False  # it met a conflict and did not become the latest
-    unmerged: tuple[Unmerged, ...] = ()  # what is unmerged once it is saved
-    rewrites: str | None = None  # the snapshot that it stands for
+    unmerged: tuple[Unmerged, ...] = ()  # the snapshots that are unmerged once it is saved
+    rewrites: str | None = None  # id of the snapshot that it replaces
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Lineage(Value):
 
 
 def read_lineage(raw: Mapping[str, Any]) -> Lineage:
-    """The lineage in a manifest. A field that is not as it should be says nothing."""
+    """The lineage in a manifest. A malformed field counts as absent."""
     origin, rewrites, based_on = raw.get("origin"), raw.get("rewrites"), raw.get("based_on")
     return Lineage(
         based_on=tuple(islice(filter(is_id, based_on), _MOST)) if isinstance(based_on, list) else None,
@@ -62,7 +62,7 @@ def raw_unmerged(unmerged: Iterable[Unmerged]) -> list[dict[str, Any]]:
 
 
 def read_unmerged(value: object) -> tuple[Unmerged, ...]:
-    """The same, read; rows that are not as they should be are left out."""
+    """The inverse of :func:`raw_unmerged`; malformed rows are left out."""
     rows = [row for row in islice(value, _MOST) if isinstance(row, dict)] if isinstance(value, list) else []
     return tuple(
         Unmerged(row["snapshot_id"], row["since"], row.get("refused") is True, row.get("without_basis") is True)
@@ -79,8 +79,8 @@ def still_unmerged(
     based_on: Collection[str] = (),
     gone: Collection[str] = (),
 ) -> tuple[Unmerged, ...]:
-    """The list once a snapshot was saved or deleted, oldest first."""
-    # The time is that of the first time, and none that is yet to come: else it would stay for ever.
+    """The unmerged snapshots after a save or a deletion, oldest first."""
+    # The earliest time is kept, and none in the future, which would keep the entry for ever.
     rows = {row.snapshot_id: row._replace(since=min(row.since, stamp(now))) for row in (*new, *before)}
     remaining = [
         rows[key]
@@ -92,7 +92,7 @@ def still_unmerged(
 
 
 def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozenset[str], str | None]:
-    """Ancestors of snapshots, direct and indirect; and the newest where a link is missing."""
+    """Direct and indirect ancestors of snapshots; and the newest id beyond which the ancestry is not known."""
     by_id = {info.snapshot_id: info for info in infos}
     found, pending, missing, silent = set[str](), [*snapshot_ids], list[str](), list[str]()
     while pending:
@@ -110,7 +110,7 @@ def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozen
         found.update(parents)
         pending += parents
     if silent:
-        # On all that was there, what is listed no more too. None of that has to be asked.
+        # Based on everything before it, also on what is no longer listed, so that none of it needs a look of its own.
         newest = max(silent, key=id_order)
         older = [info for info in infos if id_order(info.snapshot_id) < id_order(newest) and not info.refused]
         found.update(info.snapshot_id for info in older)
@@ -132,12 +132,12 @@ def stand_ins(infos: Iterable[SnapshotInfo]) -> dict[str, str]:
 
 
 def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str, of: str) -> bool:
-    """True if a snapshot holds what another one held, but for what its writers took out knowingly."""
+    """True if a snapshot holds the content of another one, except for what its writers removed knowingly."""
     return _descent(infos, unmerged, snapshot_id)(of)
 
 
 def _descent(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str) -> Callable[[str], bool]:
-    """Tells of others whether a snapshot holds what they held. A vault may list many: all is walked through once."""
+    """:func:`descends` for any ``of``. A vault may list many snapshots: their ancestry is walked once."""
     found, missing = ancestors(infos, snapshot_id)
     branches = {row.snapshot_id for row in unmerged} - found
     on_branches = branches | ancestors(infos, *branches)[0]
@@ -153,7 +153,7 @@ def _descent(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapsh
 def merge_base(
     infos: Sequence[SnapshotInfo], unmerged: Sequence[Unmerged], own: Collection[str], theirs: str
 ) -> str | None:
-    """The newest listed snapshot that an own one and theirs descend from: over others, text would count as deleted."""
+    """The newest listed snapshot that an own one and theirs descend from: with others, text would count as deleted."""
     ours = {*own} | ancestors(infos, *own)[0]
     is_ancestor = _descent(infos, unmerged, theirs)
     listed = {info.snapshot_id for info in infos}
@@ -161,6 +161,6 @@ def merge_base(
 
 
 def refused_only(infos: Sequence[SnapshotInfo]) -> frozenset[str]:
-    """Ids of refused snapshots that nothing which became the latest is based on: none becomes it by itself."""
+    """Ids of refused snapshots that no unrefused one is based on: none of them becomes the latest by itself."""
     merged = {basis for info in infos if not info.refused for basis in info.based_on or ()}
     return frozenset(info.snapshot_id for info in infos if info.refused and info.snapshot_id not in merged)

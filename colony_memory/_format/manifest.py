@@ -1,4 +1,4 @@
-"""Pure: a snapshot's summary, its manifest in either format and its tags; and the documents of format 1, read."""
+"""Pure: a snapshot's summary, its manifest in either format and its tags; and how documents of format 1 are read."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 #: The codec of format 1.
 CODEC = "gzip+base64"
 MAX_TAGS = 20
-#: Characters of a note.
+#: Most characters of a note.
 MAX_NOTE = 1000
-# As stored: half of a pair of surrogates is spelled in six.
+# As stored: a lone surrogate is written in six characters.
 _LONGEST_NOTE = 6 * MAX_NOTE
-# Characters of all lines that say what is missing: what whoever holds the vault wrote there is shown in every face.
+# Most characters of all lines about what is missing: whoever holds the vault can write them, and every face shows them.
 _MOST_LACKING = 2**20
-# In ASCII, so that no two look alike, and without what a shell or a list of them would have to quote.
+# ASCII, so that no two look alike, and without characters that need quotes in a shell or in a list of tags.
 _TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
 
 
@@ -68,14 +68,14 @@ def read_tags(value: object) -> tuple[str, ...]:
 
 
 def read_note(value: object) -> str | None:
-    """The note that a file of a vault gives, as far as a writer may write one; None where it is none."""
+    """A note from a file of a vault, cut to what a writer may write; None if it is not a string."""
     if not isinstance(value, str):
         return None
     return value if len(value) <= _LONGEST_NOTE else f"{value[:MAX_NOTE]}…"
 
 
 def read_word(value: str) -> str:
-    """A time, or who signed, as a file of a vault gives it: beyond what either takes it says nothing."""
+    """A time or an issuer from a file of a vault, cut: neither is ever that long."""
     return value[:MAX_NOTE]
 
 
@@ -95,49 +95,49 @@ def is_tag(value: object) -> bool:
 
 
 class SnapshotInfo(Value):
-    """A stored snapshot, as far as it is known without reading its documents."""
+    """A stored snapshot, as far as it is known without its documents."""
 
     snapshot_id: str  #: Its id, which is unique and sorts by time.
-    label: str  #: Label that it is saved under.
+    label: str  #: Its label.
     created_at: str  #: When it was saved, by the writer's clock: ``YYYY-MM-DDThh:mm:ssZ``.
-    #: Names of the documents, sorted by code point, with lone surrogates written as escapes. Format 2 does not tell
-    #: them beside the content: there they are empty, but for what this client has just saved or read.
+    #: Names of the documents, sorted by code point, with lone surrogates written as escapes. Format 2 keeps them with
+    #: the content: there the list is empty, unless this client has just saved or read the snapshot.
     doc_names: list[str]
     part_count: int  #: Number of part files.
     byte_size: int  #: Bytes of the documents as canonical JSON.
     plaintext_sha256: str  #: ``sha256:`` and the hex digest of those bytes: equal memories have equal digests.
-    signed: bool = False  #: Whether it carries a signature, which is checked when it is restored or verified.
+    signed: bool = False  #: True if it carries a signature, which is checked when it is restored or verified.
     issuer: str | None = None  #: The did:key that the signature names.
     format: str = FORMAT  #: Wire format.
     stored_bytes: int = 0  #: Bytes that its files take in the vault; 0 if the vault does not say.
     parent_id: str | None = None  #: Id of the snapshot before it, as its writer saw it.
-    reused: bool = False  #: ``backup`` found the memory unchanged and wrote nothing.
+    reused: bool = False  #: True if ``backup`` found the memory unchanged and wrote nothing.
     #: The label's head, ``generation:digest``, if this is the latest snapshot, which ``restore`` returns; else empty.
     head: str = ""
-    encrypted: bool = False  #: Whether a key is needed to read it.
+    encrypted: bool = False  #: True if a key is needed to read it.
     #: Id of another writer's snapshot that ``backup`` met and moved on from, or merged with.
     diverged_from: str | None = None
     note: str | None = None  #: The remark that its writer stored with it.
-    pinned: bool = False  #: Kept by every retention until it is unpinned.
-    #: What its writer had to leave out and why, one line each; empty if nothing is missing.
+    pinned: bool = False  #: True if every retention keeps it until it is unpinned.
+    #: Lines about what its writer had to leave out, each with the reason; empty if nothing is missing.
     incomplete: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()  #: Names under which ``backup`` kept another writer's text beside this one's.
     tags: tuple[str, ...] = ()  #: The tags that its writer filed it under, sorted.
     #: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many bytes or
-    #: documents. In a list, id of the one before it, as long as backups keep that since so much less followed, or a
-    #: document of it was ruined.
+    #: documents. In a list, id of the one before it, as long as backups keep that because so much less followed it, or
+    #: a document of it was ruined.
     shrunk_from: str | None = None
-    #: Number of the documents; None where that is encrypted and this client has not opened it.
+    #: Number of the documents; None if that is encrypted and this client has not opened it.
     doc_count: int | None = None
-    #: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its writer had
+    #: 16 hex digits of where it comes from: drawn for a folder on a host, or derived for a host. None if its writer had
     #: none.
     origin: str | None = None
-    #: Ids of the snapshots that it is directly based on: what its writer held, saved or merged. None if that is not
-    #: told, as by 0.1.1: it counts as based on all that was listed before it.
+    #: Ids of the snapshots that it is directly based on: those that its writer had, saved or merged. None if that is
+    #: not known, as from 0.1.1: it counts as based on all that was listed before it.
     based_on: tuple[str, ...] | None = None
-    refused: bool = False  #: It met a conflict, and did not become the latest.
+    refused: bool = False  #: True if it met a conflict, and did not become the latest.
     rewrites: str | None = None  #: Id of the snapshot that it stands for, if it was rewritten.
-    #: When a pin ends by itself, as one of ``guard`` does; None where it does not, or there is none.
+    #: Time at which its pin ends by itself, as one of ``guard`` does; None if it does not, or there is none.
     pinned_until: str | None = None
 
     def __post_init__(self) -> None:
@@ -156,13 +156,13 @@ class BuiltSnapshot(Value):
     manifest_file: str
     files: dict[str, str] = field(default_factory=dict)  # text of each new file by name
     manifest_sha256: str = ""
-    inherited: tuple[str, ...] = ()  # names of files that it needs and that earlier snapshots wrote
+    inherited: tuple[str, ...] = ()  # names of the files of earlier snapshots that it needs
     packs: tuple[str, ...] = ()  # ids of the packs of its chain, from the base to its own; empty in format 1
     public: SnapshotInfo | None = None  # the summary without what is encrypted; None if nothing is
     tree: str = ""  # digest of its names and their contents
-    chain: Chain | None = None  # what the next snapshot may go on from, in format 2
-    facts: Facts | None = None  # what of it is encrypted, None where nothing is
-    lock: Lock | None = None  # what it is encrypted with
+    chain: Chain | None = None  # the chain that the next snapshot may extend, in format 2
+    facts: Facts | None = None  # its encrypted facts, None without encryption
+    lock: Lock | None = None  # the lock that it is encrypted with
 
     @property
     def base_files(self) -> int:
@@ -174,15 +174,15 @@ class BuiltSnapshot(Value):
 
 
 class Manifest(Value):
-    """A manifest, every field of which has been checked."""
+    """A manifest with every field checked."""
 
     info: SnapshotInfo
-    raw: Mapping[str, Any]  # the JSON object as it was read, which is what a signature covers
+    raw: Mapping[str, Any]  # the JSON object as it was read, which the signature covers
     sha256: str  # of the file's text
     part_files: tuple[str, ...]  # in order
     blob_chars: int  # base64 characters in all parts together
     packs: tuple[str, ...] = ()  # ids of the packs of its chain, from the base to its own; empty in format 1
-    tree: str = ""  # digest of its names and their contents; empty where it tells none, or that is encrypted
+    tree: str = ""  # digest of its names and their contents; empty if it has none, or that is encrypted
 
     @property
     def base_files(self) -> int:
@@ -208,7 +208,7 @@ def read_ruined(raw: Mapping[str, Any]) -> int:
 
 
 def finish(raw: dict[str, Any], files: dict[str, str], extras: Beside) -> BuiltSnapshot:
-    """The snapshot of a manifest that says what its content is, and of its other files."""
+    """Complete and sign a manifest that describes its content, and make the snapshot of it and of its other files."""
     previous, note, lineage = extras.get("previous"), extras.get("note"), extras.get("lineage")
     more = {
         "previous": None if previous is None else dict(previous),
@@ -267,10 +267,10 @@ def require_size(size: int, max_bytes: int, file: str) -> None:
 
 
 def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> Manifest:
-    """A manifest whose format, codec, label and id have been checked. A ValueError says what is wrong."""
+    """Check a manifest whose format, codec, label and id have been checked. ValueError: another field is wrong."""
     expect(raw, "plaintext_sha256", DIGEST)
     expect(raw, "doc_names", TEXTS)
-    # Compared with names that are made here: a manifest cannot send anyone to files that are not its own.
+    # Compared with names made here, so that a manifest cannot send anyone to files of others.
     count, listed = expect(raw, "part_count", COUNT), raw.get("part_files")
     if not isinstance(listed, list) or len(listed) != count or not count:
         raise ValueError("part_files and part_count differ")
@@ -285,7 +285,7 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> Manifest:
 def read_documents(
     manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES, spend: Spend = spend_freely
 ) -> dict[str, str]:
-    """The documents of a checked manifest; the parts are used up. See :func:`colony_memory.snapshot.parse`."""
+    """The documents of a checked manifest; consumes the parts. See :func:`colony_memory.snapshot.parse`."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     require_size(info.byte_size, max_bytes, file)
     spend(info.byte_size)

@@ -1,4 +1,4 @@
-"""Pure: labels, snapshot ids, the names of vault files, and heads, which say how far a label has come."""
+"""Pure: labels, snapshot ids, names of vault files, and heads, which mark how far a label has come."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
 
-#: Longest label: with the longest id, the names of all files are of at most 255 characters, which a vault takes.
+#: Longest label: with the longest id, every file name still has at most 255 characters, which a vault takes.
 MAX_LABEL = 171
 
 _FOLDED = pattern(r"[^a-z0-9_-]+")
@@ -34,14 +34,14 @@ _TICK = timedelta(microseconds=1)
 
 
 class VaultFile(NamedTuple):
-    label: str  # label that it is of
-    snapshot_id: str | None  # snapshot that it is of, None for a pointer
-    kind: str  # latest for a pointer, manifest, part, pack, pin, or page for pages of a catalogue
-    seq: int | None = None  # number of a part, of a pack's or of a page file, None for everything else
+    label: str  # its label
+    snapshot_id: str | None  # its snapshot, or the id of a page file; None for a pointer
+    kind: str  # latest (a pointer), manifest, part, pack, pin or page (pages of a catalogue)
+    seq: int | None = None  # number of a part, pack file or page file, None for the others
 
 
 def sanitize_label(label: str) -> str:
-    """Fold any text to the characters that a file name takes, ``[a-z0-9_-]``; to ``"default"`` where none is left.
+    """Fold any text to the characters of a file name, ``[a-z0-9_-]``; to ``"default"`` if none is left.
 
     Different labels can fold to the same text: the verbs use :func:`require_label`.
     """
@@ -85,11 +85,11 @@ def is_digest(value: object) -> TypeGuard[str]:
 
 
 def is_hex16(value: object) -> TypeGuard[str]:
-    """True if these are 16 hex digits: the identity of a label's history, or of whose a snapshot is."""
+    """True for 16 hex digits: the identity of a label's history, or the origin of a snapshot."""
     return isinstance(value, str) and len(value) == 16 and all(char in "0123456789abcdef" for char in value)
 
 
-#: The largest count: what a JSON reader of any language holds exactly.
+#: The largest count: JSON readers of every language hold it exactly.
 LARGEST = 2**53 - 1
 
 
@@ -105,7 +105,7 @@ def list_of(is_valid: Callable[[Any], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
-#: Of a field that came out of a vault: tells what is right, and how that is called.
+#: Kind of a field that came out of a vault: the test of its value, and the words for it in an error.
 Kind: TypeAlias = "tuple[Callable[[Any], bool], str]"
 TEXT: Kind = (is_text, "a string")
 COUNT: Kind = (is_count, "a count")
@@ -129,7 +129,7 @@ def stamp(moment: datetime) -> str:
 @lru_cache(maxsize=8192)
 def read_stamp(text: object) -> datetime | None:
     try:
-        # Not strptime(): what that loads takes longer than a list does.
+        # Not strptime(): loading its modules takes longer than the whole command `list`.
         if not isinstance(text, str) or not _STAMPED.fullmatch(text):
             return None
         return datetime.fromisoformat(text[:-1]).replace(tzinfo=timezone.utc)
@@ -150,14 +150,14 @@ def id_time(snapshot_id: str) -> datetime | None:
 
 @lru_cache(maxsize=8192)
 def id_order(snapshot_id: str) -> tuple[bool, str]:
-    """Sort key: ids with a time by that time, every other id before them."""
+    """Sort key: ids with a time by that time, all others before them."""
     return id_time(snapshot_id) is not None, snapshot_id
 
 
 def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
     """An id later than every id in ``seen``: the time ``now``, or one microsecond after the newest of them."""
     moment = now.astimezone(timezone.utc)
-    # Ids with a time sort by it, so that the first one decides.
+    # Ids with a time sort by it, so the first one decides.
     for snapshot_id in sorted(seen, reverse=True):
         time = id_time(snapshot_id)
         if time is not None and time < datetime.max.replace(tzinfo=timezone.utc):
@@ -176,12 +176,12 @@ def part_filename(label: str, snapshot_id: str, seq: int) -> str:
 
 
 def pack_filename(label: str, pack_id: str, seq: int) -> str:
-    """Name of a file of a pack; ``seq`` counts from 0. Readers of format 1 alone would take a part for a leftover."""
+    """Name of a pack file, ``seq`` from 0. Under a part's name, readers of format 1 alone take it for a leftover."""
     return f"cmem.{sanitize_label(label)}.{pack_id}.k{seq}.json"
 
 
 def page_filename(label: str, file_id: str, seq: int) -> str:
-    """Name of a file of pages that a catalogue goes on with; the id is drawn for it, and ``seq`` counts from 0."""
+    """Name of a page file, which continues a catalogue; the id is drawn for it, and ``seq`` counts from 0."""
     return f"cmem.{sanitize_label(label)}.{file_id}.c{seq}.json"
 
 
@@ -194,7 +194,7 @@ def latest_filename(label: str) -> str:
 
 
 def leading_label(start: str) -> str | None:
-    """The label of every file whose name starts so, None where that leaves more than one, or none."""
+    """The label of every file whose name starts so; None if several labels, or none, are possible."""
     found = _LEADING_LABEL.match(start)
     return None if found is None else found[1]
 
@@ -214,7 +214,7 @@ def is_cortex_file(filename: str) -> bool:
 
 
 def read_filename(filename: str) -> VaultFile | None:
-    """A vault file's name taken apart, or None if it is not of this format: no verb could ask for its label or id."""
+    """Parse the name of a vault file; None if it is malformed: no verb could ask for such a label or id."""
     match = _FILE.fullmatch(filename)
     if match is None:
         return None
@@ -229,12 +229,12 @@ _NOTHING = "sha256:" + "0" * 64
 
 
 class Head(NamedTuple):
-    """``generation:digest``, with 16 hex digits of the manifest's; a witness adds a colon and the stream."""
+    """``generation:digest``, with 16 hex digits of the manifest's digest; a witness adds a colon and the stream."""
 
     generation: int  # generation of the pointer
-    # 16 hex digits of the digest of the manifest that it names; None where only the generation is known
+    # First 16 hex digits of the digest of the latest snapshot's manifest; None if only the generation is known
     digest: str | None = None
-    stream: str | None = None  # identity of the label's history; None where it is not known
+    stream: str | None = None  # identity of the label's history; None if it is not known
 
 
 def write_head(generation: int, manifest_sha256: str | None) -> str:
@@ -247,7 +247,7 @@ def write_head(generation: int, manifest_sha256: str | None) -> str:
 
 
 def read_head(head: str | int) -> Head:
-    """Take a head apart: ``"42:0123456789abcdef"``, a generation alone, or as a witness keeps it. Else a ValueError."""
+    """Parse a head: ``"42:0123456789abcdef"``, a generation alone, or a witness's form. ValueError: none of these."""
     if isinstance(head, str):
         found = _HEAD.fullmatch(head)
         if found is not None and int(found[1]) <= LARGEST:

@@ -17,21 +17,21 @@ from colony_memory.exceptions import SnapshotCorrupt
 
 # benchmarks/README.md has the tables. Level 6 is zlib's fastest within 2 % of the size of its level 9 on source text.
 _LEVEL = 6
-# Level 7 is libdeflate's only one within 2 % of that size, and within 0.4 of its time, on every text that was measured.
+# Level 7 is libdeflate's only one within 2 % of that size, and within 0.4 of its time, on every measured text.
 _FAST_LEVEL = 7
 _GZIP = 16 + zlib.MAX_WBITS
-# Honest writers emit one; a bound keeps a stream of empty members from eating the processor.
+# Honest writers emit one; the limit keeps a stream of empty members from taking all of the processor's time.
 _MAX_MEMBERS = 1000
-# Bytes to decompress at once at most; zlib takes no larger number than a C long.
+# Most bytes to decompress at once; zlib takes no number larger than a C long.
 _PIECE = 2**30
 
 
-#: Is told how many bytes were unpacked, or are about to be.
+#: Called with the number of bytes that were unpacked, or are about to be.
 Spend: TypeAlias = "Callable[[int], None]"
 
 
 def spend_freely(_number: int) -> None:
-    """Tells nobody."""
+    """No limit and no count."""
 
 
 class Packed(Value):
@@ -53,7 +53,7 @@ def measure(pieces: Iterable[bytes]) -> tuple[int, str]:
 
 
 def pack(pieces: Iterable[bytes], *, digests: bool = False) -> Packed:
-    """Compress pieces into one gzip member. Of ``digests``, what repeats does so by chance: zlib wants to know."""
+    """Compress pieces into one gzip member. In ``digests`` repetition is chance, for which zlib has a strategy."""
     compress = _libdeflate()
     if compress is not None:
         # It takes the text in one piece, and holds no more than that and its output.
@@ -77,13 +77,13 @@ def _to_base64(data: bytes | bytearray) -> str:
 def _libdeflate() -> Callable[[bytes, int], bytes | bytearray] | None:
     try:
         from deflate import gzip_compress
-    except ImportError:  # the extra is not there: zlib does as well, in more time
+    except ImportError:  # without the extra, zlib does the same in more time
         return None
     return gzip_compress
 
 
 def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
-    """Decompress base64 that comes in chunks, to exactly ``size`` bytes; one byte more is never held."""
+    """Decompress chunks of base64 to exactly ``size`` bytes; never more than one byte beyond that is held."""
     out: list[bytes] = []
     remaining, unpacker, members = size, None, 0
     try:
@@ -115,7 +115,7 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
 
 
 def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
-    """Bytes of base64 whose chunks may be cut anywhere. Padding ends the last chunk or is an error."""
+    """Decode chunks of base64 that are cut anywhere. Padding may only end the last chunk."""
     carry, ended = "", False
     for chunk in chunks:
         carry += chunk
@@ -133,7 +133,7 @@ def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
 
 
 def document_digest(text: str) -> str:
-    """Digest of one document in UTF-8, each surrogate in three bytes: of a text file's content, the file's digest."""
+    """Digest of one document in UTF-8, each surrogate in three bytes: for a text file's content that of the file."""
     return sha256(text.encode()) if text.isascii() else measure(utf8_pieces(text))[1]
 
 
@@ -142,7 +142,7 @@ def tree_of(documents: Mapping[str, str]) -> str:
 
 
 def digests_of(documents: Mapping[str, str]) -> dict[str, str]:
-    """The digest of each document by name, and of each file of a folder's record in the place of their base64."""
+    """The digest of each document by name, and of each file in a folder's record in place of its base64."""
     texts, files = take_apart(documents)
     digests = {name: document_digest(text) for name, text in texts.items()}
     return digests | {name: of_file(sha256(data)) for name, data in files.items()}

@@ -16,27 +16,27 @@ from colony_memory._values import Value, cached_property, field
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import Signer, sign_manifest
 
-# Of a pointer, by `peak_weight`: several times that of the largest catalogue with 100,000 ids that are removed.
+# Largest `peak_weight` of a pointer: several times that of the largest catalogue with 100,000 removed ids.
 _MOST_WEIGHT = 64 * 2**20
 
 
 class Pointer(Value):
     label: str
-    snapshot_id: str | None  # the snapshot that restore gives, None where the pointer names nothing
+    snapshot_id: str | None  # the snapshot that restore gives, None if the pointer names none
     updated_at: str = ""  # when it was written, YYYY-MM-DDThh:mm:ssZ
-    generation: int = 0  # writes of this pointer by this package; 0 where 0.1.1 wrote it
-    stream: str | None = None  # 16 hex digits that were drawn with the label's first pointer, None where 0.1.1 wrote it
-    # The catalogue, or None where there is none that can be read. It is read as far as it is looked at.
+    generation: int = 0  # number of its writes by this package; 0 if 0.1.1 wrote it
+    stream: str | None = None  # 16 hex digits drawn with the label's first pointer, None if 0.1.1 wrote it
+    # The catalogue, read only as far as it is used; None if there is none that can be read
     entries: Sequence[Entry] | None = None
-    removed: tuple[str, ...] = ()  # ids that are to be deleted, or were
-    # Newest snapshot that it named before, where that was deleted, or that was to be brought there from elsewhere; None
-    # where it names its newest
+    removed: tuple[str, ...] = ()  # ids of snapshots that are to be deleted, or were
+    # The newest snapshot that it named before, if that was deleted, or that was about to be copied in from elsewhere;
+    # None if it names its newest
     went_back_from: str | None = None
     unmerged: tuple[Unmerged, ...] = ()  # snapshots that no latest is based on: overtaken, or refused
-    # Bytes of each document of the snapshot that it names, in the order of its row's names, 0 where there is nothing in
-    # it but NUL; empty where that is not known
+    # Bytes of each document of the snapshot that it names, in the order of its row's names, 0 for one that holds
+    # nothing but NUL; empty if they are not known
     doc_bytes: tuple[int, ...] = ()
-    # The JSON object as it was read, which is what a signature covers; empty for one that is to be written
+    # The JSON object as it was read, which the signature covers; empty for a pointer that is yet to be written
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -45,14 +45,14 @@ class Pointer(Value):
 
     @property
     def head(self) -> str:
-        """``generation:digest``, or empty where it has no generation or does not list what it names."""
+        """``generation:digest``; empty without a generation, or if the catalogue lacks the snapshot that it names."""
         named = None if self.snapshot_id is None else self.entry(self.snapshot_id)
         if not self.generation or (self.snapshot_id is not None and named is None):
             return ""
         try:
             return names.write_head(self.generation, named.manifest_sha256 if named else None)
         except ValueError:
-            return ""  # the catalogue gives a digest of no such form
+            return ""  # the digest in the catalogue is malformed
 
     def entry(self, snapshot_id: str) -> Entry | None:
         if isinstance(self.entries, Catalog):
@@ -61,7 +61,7 @@ class Pointer(Value):
 
     @property
     def catalog(self) -> Catalog:
-        """The rows as this package writes them; none where there is no catalogue that can be read."""
+        """The rows as this package writes them; empty if there is no catalogue that can be read."""
         return self.entries if isinstance(self.entries, Catalog) else Catalog.of(self.label, self.entries)
 
     @cached_property
@@ -73,7 +73,7 @@ class Pointer(Value):
         return frozenset(self.removed)
 
     def took_out(self, snapshot_id: str) -> bool:
-        """True if it says that a snapshot was deleted: by name, or since the pointer went back over it."""
+        """True if it tells that a snapshot was deleted: by its id, or because the pointer went back past it."""
         back = id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.went_back_from or "")
         return back or snapshot_id in self.gone
 
@@ -91,9 +91,9 @@ class Pointer(Value):
         above: int = 0,
         before: str | None = None,
     ) -> Pointer:
-        """The next pointer; ``coming`` is about to be brought there, ``before`` the latest where this proves none."""
+        """The next pointer; ``coming`` is about to be copied in, ``before`` the latest if this pointer proves none."""
         catalog = self.catalog.following(entries)
-        # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
+        # In a vault without signatures any writer can set any count: once at its maximum, it stays there.
         generation = min(max(self.generation, above) + 1, names.LARGEST)
         earlier = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
         newest = max(filter(None, (snapshot_id, *earlier, coming)), key=id_order, default=None)
@@ -109,7 +109,7 @@ class Pointer(Value):
 def read_pointer(
     text: str, *, label: str, strict: bool = False, files: Mapping[str, str | None] | None = None
 ) -> Pointer:
-    """Read the text of a pointer file. Of a catalogue that is damaged, what can be read is taken: it is only a hint."""
+    """Read a pointer file. Unless ``strict``, a damaged catalogue is read as far as it goes: it is only a hint."""
     file = names.latest_filename(label)
     with corrupt(f"pointer {file} is not readable", file):
         if peak_weight(text) > _MOST_WEIGHT:
@@ -127,7 +127,7 @@ def read_pointer(
     if strict:
         damage = None if listed is None else "it is no list of pages"
         if pages is not None:
-            len(pages)  # all are opened
+            len(pages)  # opens every page
             damage = pages.damage
         if damage is not None:
             raise SnapshotCorrupt(f"the catalogue in {file} is not readable: {damage}", file=file)

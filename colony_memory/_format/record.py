@@ -1,4 +1,4 @@
-"""Pure: the document in which a folder's snapshot says what text cannot, as far as memories are compared and merged."""
+"""Pure: a folder's record, the document for whatever is not text, as far as comparing and merging memories needs it."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any
 
 from colony_memory._format.json import canonical, load_object
 
-#: Its name: bytes of files that are no text, links and so on, by the names of files.
+#: Name of the record, which holds binary files, links and the like by file name.
 RECORD_NAME = ".colony-memory/folder.json"
-#: The name of one of the same form with permissions and times alone, which change without the files.
+#: Name of a second record for permissions and times alone, which change without the files.
 ATTRIBUTES_NAME = ".colony-memory/attributes.json"
 RECORDS = (RECORD_NAME, ATTRIBUTES_NAME)
-#: Its format.
+#: Format of both.
 FORMAT = "colony-memory/folder/1"
 _ALWAYS = ("empty_dirs", "executable", "files", "format")
-# Keeps bytes and a text that spells them apart.
+# Begins the line of a binary file, so that no text file with the same base64 equals it.
 _LEAD = "\0base64:"
-# Characters of a file that are read or written at a time: memory of this size is used again.
+# Characters of a file that are read or written at a time: blocks of this size are reused by the allocator.
 _PIECE = 2**16
 _DECODER = JSONDecoder()
-# Where the files stand, without them.
+# Start of the files in a record's text, and the same without any file.
 _FILES, _NO_FILES = '"files":{', '"files":{}'
 
 
 class _Bytes(str):
-    """A file that is no text, as one line."""
+    """A binary file, as a document of one line."""
 
     __slots__ = ()
 
 
 def lacks_text(documents: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """True if a line of another memory is in none of these documents. A file that is no text is one line."""
+    """True if some line of another memory is in none of these documents. A binary file counts as one line."""
     known = {*lines_of(documents)}
     return any(line not in known for line in lines_of(other))
 
@@ -55,7 +55,7 @@ def read_record(text: str | None) -> dict[str, Any] | None:
 
 
 def without(record: Mapping[str, Any], gone: Callable[[str], bool]) -> dict[str, Any]:
-    """The record without what it says of some names, of directories without the slash at their end."""
+    """The record without its entries of some names; ``gone`` gets a directory's name without the slash at its end."""
     kept = dict(record)
     for key, value in record.items():
         if isinstance(value, dict):
@@ -68,7 +68,7 @@ def without(record: Mapping[str, Any], gone: Callable[[str], bool]) -> dict[str,
 def unfold(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Memories with each file of their record as a document of one line; as they were where a side has no record."""
+    """Memories with each file of their record as a one-line document; unchanged if a side's record cannot be read."""
     if any(RECORD_NAME in side and read_record(side[RECORD_NAME]) is None for side in (ours, theirs)):
         return dict(base), dict(ours), dict(theirs)
     known = _unfolded(base)
@@ -95,7 +95,7 @@ def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) ->
 
 
 def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
-    """Two records, unfolded, as one: each entry by itself, and ours where both changed it; None where one is none."""
+    """Two unfolded records merged, entry by entry, ours where both changed one; None unless both are records."""
     old_record, own_record, new_record = read_record(base) or {}, read_record(ours), read_record(theirs)
     if own_record is None or new_record is None:
         return None
@@ -114,7 +114,7 @@ def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
 
 
 def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
-    """The documents with their record without its files, and these as bytes; none where that loses a letter."""
+    """The documents, with the files taken out of their record, and those as bytes; none if that would lose a letter."""
     split = split_files(documents[RECORD_NAME]) if RECORD_NAME in documents else None
     if split is None or not split[1].keys().isdisjoint(documents):
         return dict(documents), {}
@@ -122,7 +122,7 @@ def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
-    """A record without its files, and their bytes by name; None where :func:`record_pieces` would lose a letter."""
+    """A record without its files, and their bytes by name; None if :func:`record_pieces` would not restore the text."""
     start = text.find(_FILES) + len(_FILES)
     at, separator, files, last = start, ",", dict[str, bytes](), None
     while separator == ",":
@@ -140,7 +140,7 @@ def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
 
 
 def decode_file(text: str, start: int, stop: int) -> bytes:
-    """The bytes of a file, of the text that spells them, a piece at a time: large ones are not held once more."""
+    """The bytes of a file from its base64, a piece at a time, so that no copy of a large text is made."""
     data = BytesIO()
     for at in range(start, stop, _PIECE):
         encoded = text[at : min(at + _PIECE, stop)]
@@ -157,7 +157,7 @@ def spell_file(data: bytes) -> Iterator[bytes]:
 
 
 def record_pieces(record: bytes, files: Mapping[str, bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The text of a record with its files, in the order of their names; with each piece, whether it is base64."""
+    """The text of a record with its files, in the order of their names, in pieces, each with True if it is base64."""
     start = record.find(_FILES.encode("ascii")) + len(_FILES)
     if start < len(_FILES) or not record.startswith(b"}", start):
         raise ValueError("it has files, but no record of them")
@@ -172,7 +172,7 @@ def record_pieces(record: bytes, files: Mapping[str, bytes]) -> Iterator[tuple[b
 
 
 def joined_size(sizes: Mapping[str, int]) -> int:
-    """Bytes that files take in the text of a record, of their bytes by name."""
+    """Bytes that files take in the text of a record, by the size of each."""
     taken = [len(_lead(name).encode("utf-8", "surrogatepass")) + -(-size // 3) * 4 + 2 for name, size in sizes.items()]
     return sum(taken) - 1
 

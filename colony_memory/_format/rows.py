@@ -1,4 +1,4 @@
-"""Pure: the rows of a catalogue, one for each snapshot, and the JSON text that a page of them is."""
+"""Pure: the rows of a catalogue, one for each snapshot, and the JSON text of a page of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from colony_memory._format.manifest import SnapshotInfo, read_lacking, read_note
 from colony_memory._format.names import id_order, is_count, require_id
 from colony_memory._values import Value, pattern
 
-#: JSON values in a catalogue. Read by Python each takes up to a hundred bytes, whatever it took in the file.
+#: Most JSON values in a catalogue. Read by Python, each takes up to a hundred bytes, however short in the file.
 MAX_VALUES = 500_000
-#: Bytes of a catalogue, and of what a page of it takes as text.
+#: Most bytes of a catalogue, and of memory for the text of one page.
 MAX_WEIGHT = 16 * 2**20
 _BEYOND = pattern(rb"[\xf0-\xf4]")
-# File names hold six digits.
+# The number of a part has six digits in a file name.
 _MAX_PARTS = 1_000_000
-# How many lines a row has at most of what was left out; the manifest has all.
+# Most lines in a row about what was left out; the manifest has all.
 _SHOWN_LINES = 20
 _FORMAT = "colony-memory/catalog/1"
 _TEXT, _OPTIONAL, _COUNT, _BOOL = (str,), (str, type(None)), (int,), (bool,)
@@ -43,23 +43,23 @@ _ROW: tuple[tuple[str, tuple[type, ...]], ...] = (
 _CREATED, _PARENT = 3, 11
 _WIDTH = len(_ROW) + 1
 _VALUES = attrgetter(*(key for key, _ in _ROW))
-# Every right sequence of types. The place of the row's names comes first.
+# Every valid sequence of types. The index of the row's names comes first.
 _SHAPES = frozenset(product(_COUNT, *(kinds for _, kinds in _ROW)))
-# Note, lines left out, tags, packs and further facts, of a row that has none of them.
+# Note, lines about what was left out, tags, packs and further facts, for a row without them.
 _NO_MORE: tuple[Any, ...] = (None, [], [], [], {})
 
 
 class Entry(Value):
     info: SnapshotInfo  # the summary
     manifest_sha256: str  # digest of the manifest file
-    # When a snapshot of less than half its bytes or documents, or one that ruined a document of it, last followed,
+    # When a snapshot with less than half its bytes or documents, or one that ruined a document of it, last followed,
     # YYYY-MM-DDThh:mm:ssZ
     shrunk_at: str | None = None
-    # Ids of the packs of its chain, base first; empty in format 1, and if the row does not say
+    # Ids of the packs of its chain, base first; empty in format 1, or if the row has none
     packs: tuple[str, ...] = ()
-    spoiled: bool = False  # what followed then ruined a document of it
-    ruined: int = 0  # how many documents of the one before are ruined in it, as its manifest tells; no row does
-    base_files: int = 1  # how many files its base has, so that all can be asked for at once
+    spoiled: bool = False  # the snapshot that followed then ruined a document of it
+    ruined: int = 0  # number of its predecessor's documents that are ruined in it, by its manifest; not in any row
+    base_files: int = 1  # number of files of its base, so that all can be asked for at once
 
     @property
     def snapshot_id(self) -> str:
@@ -67,7 +67,7 @@ class Entry(Value):
 
 
 def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines of what was left out, as the catalogue tells it: of a long list, the last line counts the rest."""
+    """The lines about what was left out, as in a catalogue: the last line of a long list counts the rest."""
     if len(left_out) <= _SHOWN_LINES:
         return left_out
     return (*left_out[: _SHOWN_LINES - 1], f"and {len(left_out) - _SHOWN_LINES + 1} more")
@@ -82,10 +82,10 @@ def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
             names.append(list(info.doc_names))  # most snapshots have the names of the one before
         more = [info.note, list(few_lines(info.incomplete)), list(info.tags), list(entry.packs), _facts(entry)]
         while more and not more[-1] and more[-1] != "":
-            more.pop()  # read as empty where it is missing
+            more.pop()  # a missing value is read as empty
         rows.append([len(names) - 1, *_VALUES(entry), *more])
     for index, row in enumerate(rows):
-        # Left out where another value tells the same: an id and a time are a tenth of a row.
+        # Omitted if another value implies it: an id and a time are a tenth of a row.
         if row[_CREATED] == _time_in(row[1]):
             row[_CREATED] = None
         if index + 1 < len(rows) and row[_PARENT] == rows[index + 1][1]:
@@ -113,17 +113,17 @@ def _time_in(text: str) -> str | None:
 
 
 def count_values(plain: bytes | bytearray) -> int:
-    """An upper bound of the JSON values in the text: each follows a comma, a colon or an opening bracket."""
+    """Upper bound of the number of JSON values in a text: each follows a comma, a colon or an opening bracket."""
     return sum(map(plain.count, (b",", b":", b"[", b"{")))
 
 
 def weight(plain: bytes | bytearray) -> int:
-    """Bytes that the text of a page takes in memory: one character beyond the first plane makes it four for each."""
+    """Memory in bytes for the text of a page: one character beyond the first plane makes each of them take four."""
     return len(plain) if plain.isascii() else (4 if _BEYOND.search(plain) else 2) * len(plain)
 
 
 def read_rows(plain: bytes | bytearray, label: str) -> tuple[Entry, ...]:
-    # Unpacked it may be a thousand times as long as the file, and as Python values ten times that.
+    # Unpacked, it may be a thousand times as long as the file, and as Python values ten times that.
     if count_values(plain) > MAX_VALUES or weight(plain) > MAX_WEIGHT:
         raise ValueError("it holds too much")
     try:
@@ -157,7 +157,7 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         parent_id = require_id(below[0][1]) if parent_id else False
     if created_at is None or parent_id is False:
         raise TypeError("a row is wrong")
-    # What only some rows have comes last, so that most stay short. Newer writers may append more.
+    # Values that only some rows have come last, so that most stay short. Newer writers may append more.
     note, missing, tags, packs, facts = (*row[_WIDTH : _WIDTH + 5], *_NO_MORE[max(0, len(row) - _WIDTH) :])
     if not isinstance(note, (str, type(None))) or not all(type(value) is list for value in (missing, tags, packs)):
         raise TypeError("a row is wrong")
@@ -171,7 +171,7 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
     packs = tuple(map(require_id, packs))
     if packs and packs[-1] != own_id:
         raise ValueError("packs is wrong")
-    # One list for all snapshots of the same names: a copy for each would grow with rows times names.
+    # Snapshots with the same names share one list: copies would take memory by rows times names.
     head = own_id, label, read_word(created_at), names[place], parts, size, plain_sha256, signed
     info = SnapshotInfo(
         *head,

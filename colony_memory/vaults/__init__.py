@@ -3,14 +3,14 @@
 A vault is a flat store of small text files. Any object with the five methods of
 ``colony_sdk.ColonyClient`` is one. :func:`open_vault` makes one from a URL.
 
-**What a vault owes.** Names are plain strings, compared exactly. A file's text comes back as it went in, or
+**Obligations of a vault.** Names are plain strings, compared exactly. A file's text comes back as it went in, or
 not at all: an upload replaces the whole file or leaves the old one. What an upload has acknowledged, every
 later call sees. A file that is not there is reported by an exception whose ``status`` is 404 and whose ``code`` is a
 string such as ``"NOT_FOUND"``, and by nothing else; every other failure raises something else. (Without a code it is
 looked for in a listing, since a wrong address answers 404 too.) A listing names every file, or says that it is cut
 (``has_more`` true, a ``next_cursor``, or ``total`` above the number of items). Calls may come from several
-threads at once. What a vault can beyond that, its class has methods for, or the object has them as attributes of its
-own. :class:`colony_memory.testing.VaultBackendTests` tests all of it.
+threads at once. Optional capabilities are methods of its class, or attributes of the object itself.
+:class:`colony_memory.testing.VaultBackendTests` tests all of it.
 
 **Replies** may be bare or wrapped as ``{"result": …}``. A listing may have ``"files"`` in place of ``"items"``, or be a
 bare list; its entries may be bare names. A file's ``etag`` is optional, and so is the reply to a deletion.
@@ -45,7 +45,7 @@ _SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 # A colon before any slash, as in host:/path, user@host:path, [::1]:/path or host::module.
 _ADDRESS = pattern(r"[^/\\]*:")
 _DRIVE = pattern(r"[A-Za-z]:[/\\]")
-# What a shell, cmd.exe or a template would have put something in the place of.
+# Variables that a shell, cmd.exe or a template would have expanded.
 VARIABLE = re.compile(r"\$[A-Za-z_{(][A-Za-z0-9_]*[})]?|%[A-Za-z_][A-Za-z0-9_()]*%")
 _ESCAPE = pattern(r"%[0-9A-Fa-f]{2}")
 
@@ -61,13 +61,13 @@ class VaultBackend(Protocol):
         """``{"items": [{"filename", "content_size", "updated_at"}], "total"}``: every file, without its content."""
 
     def vault_get_file(self, filename: str) -> Any:
-        """One file with its ``content`` and ``etag``; an exception with ``status`` 404 where it is not there."""
+        """One file with its ``content`` and ``etag``; an exception with ``status`` 404 if it is not there."""
 
     def vault_upload_file(self, filename: str, content: str) -> Any:
         """Create or replace one file, whole or not at all; its ``filename`` and ``content_size``."""
 
     def vault_delete_file(self, filename: str) -> Any:
-        """Remove one file; an exception with ``status`` 404 where it is not there."""
+        """Remove one file; an exception with ``status`` 404 if it is not there."""
 
 
 @runtime_checkable
@@ -110,9 +110,9 @@ class PrefixListing(Protocol):
 
 @runtime_checkable
 class FileLookup(Protocol):
-    """Optional: a listing of those of certain files that are there, where that is less work than a look at all.
+    """Optional: a listing of those of certain files that are there, where that is less work than listing all.
 
-    What it says of a file holds for some moment between call and reply, not all of it for the same one.
+    Each entry holds for some moment between call and reply, not all of them for the same one.
     """
 
     def vault_look_up_files(self, filenames: Sequence[str]) -> Any: ...
@@ -127,21 +127,21 @@ class ManyDeletion(Protocol):
 
 @runtime_checkable
 class OperationBudget(Protocol):
-    """Optional: how many uploads and deletes the vault still accepts this hour, None where it has not said."""
+    """Optional: number of uploads and deletes that the vault still accepts this hour, None if it has not said."""
 
     def vault_operations_left(self) -> int | None: ...
 
 
 @runtime_checkable
 class OperationReset(Protocol):
-    """Optional: seconds until it accepts as many again as it does in an hour, None where it has not said."""
+    """Optional: seconds until it accepts the full number of an hour again, None if it has not said."""
 
     def vault_operations_reset(self) -> int | None: ...
 
 
 @runtime_checkable
 class FreeSpace(Protocol):
-    """Optional: bytes that the vault still takes, without a look at all files; None where only its status tells."""
+    """Optional: bytes that the vault still takes, without a look at all files; None if only its status has them."""
 
     def vault_free_bytes(self) -> int | None: ...
 
@@ -154,8 +154,8 @@ def open_vault(
 ) -> VaultBackend:
     """Open the vault that a URL names.
 
-    A vault in a directory or in an object store is made once, on purpose. Where none was made, or its disk is not
-    mounted, every call of what is opened raises :class:`~colony_memory.VaultMissing`.
+    A vault in a directory or in an object store is made once, on purpose. If none was made, or its disk is not
+    mounted, every call of the opened vault raises :class:`~colony_memory.VaultMissing`.
 
     Args:
         url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
@@ -163,9 +163,9 @@ def open_vault(
             ``az://container/prefix`` (credentials by obstore's environment variables, extra ``objects``),
             ``export:path`` (one exported snapshot, to read), ``memory:`` (gone with the process). What looks like an
             address (``host:/path``), or holds a variable that nobody expanded, is no path.
-        create: Make it where it is not there: for setting up, not for a program that runs again and again.
-        format: With ``create``: 1 or 2, what clients that are not told otherwise write there from now on. By default
-            that stays what it is, and is 2 for a new one, or 1 without zstd or where the store does not write on
+        create: Make it if it is not there: for setting up, not for a program that runs again and again.
+        format: With ``create``: 1 or 2, the format in which clients write there from now on by default. If not given,
+            it stays as it is; for a new vault it is 2, or 1 without zstd or if the store does not write on
             condition.
 
     Raises:
@@ -208,7 +208,7 @@ def open_vault(
 
 
 def is_path(url: str) -> bool:
-    """True if this names a local directory as it stands, so that it needs no URL."""
+    """True if this is the path of a local directory as written, so that it needs no URL."""
     try:
         return _expand(_refuse_address(url)) == url
     except ValueError:
@@ -220,7 +220,7 @@ def _begins_a_path(url: str) -> bool:
 
 
 def _refuse_address(path: str) -> str:
-    """The path, unless it looks like the address of something on another host."""
+    """The path. ValueError: it looks like the address of something on another host."""
     if not _begins_a_path(path) and _ADDRESS.match(path):
         # Not repeated whole: addresses may hold passwords.
         match = _SCHEME.fullmatch(path)
@@ -230,11 +230,11 @@ def _refuse_address(path: str) -> str:
 
 
 def _expand(path: str) -> str:
-    """A path with the home directory in the place of ``~``; what else a shell would expand is refused."""
+    """A path with the home directory in place of ``~``. ValueError: a shell would expand something else in it."""
     if not path:
         raise ValueError(f"an empty path; known are {_KINDS}")
     _refuse_variable(path)
-    expanded = os.path.expanduser(path)  # noqa: PTH111 - Path would drop what tells ~name from ./~name
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ of ./~name
     # An empty HOME makes ~/vault a directory of the root.
     nowhere = expanded == path or not os.path.isabs(expanded) or os.environ.get("HOME") == ""  # noqa: PTH117
     if path.startswith("~") and nowhere:

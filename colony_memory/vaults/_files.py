@@ -1,4 +1,4 @@
-"""Files as all vaults have them: names, bytes, etags and times, and the marker that makes a place a vault."""
+"""Files as every vault has them: names, bytes, etags and times; and the marker that makes a place a vault."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from colony_memory._format.json import load_object
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, VaultError, VaultMissing, VaultUnavailable
 
-#: Most bytes of a file that are written or read: twice what a snapshot takes unless told otherwise.
+#: Most bytes of a file that are written or read: twice a snapshot's default limit.
 MOST_BYTES = 512 * 2**20
-#: Codes of :class:`~colony_memory.VaultUnavailable` that say it of one file, not of the vault: what bears its name is
-#: no plain file or too large; a sync service keeps its place.
+#: Codes of :class:`~colony_memory.VaultUnavailable` for one file, not the whole vault: the entry of its name is not a
+#: plain file or is too large; a sync service has only a placeholder of it.
 UNFIT_FILE, ELSEWHERE = "UNFIT_FILE", "ELSEWHERE"
 
 
@@ -28,13 +28,13 @@ def etag_of(data: bytes) -> str:
 
 
 def written_time(moment: datetime) -> str:
-    """A time in UTC as a vault gives it."""
+    """A time in UTC in the form of a vault's replies."""
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 @lru_cache(maxsize=4096)
 def time_at(seconds: float) -> str | None:
-    """The same of seconds since the epoch; None for a time that no calendar has, which must not hide the file."""
+    """The same for seconds since the epoch; None for a time that no calendar has, which must not hide the file."""
     try:
         return written_time(datetime.fromtimestamp(seconds, timezone.utc))
     except (OverflowError, ValueError, OSError):
@@ -42,13 +42,13 @@ def time_at(seconds: float) -> str | None:
 
 
 def check_none_match(if_none_match: str | None) -> None:
-    """See that a condition on absence is one that vaults know."""
+    """Check a condition on absence. ValueError: vaults know no such condition."""
     if if_none_match not in {None, "*"}:
         raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
 
 
 def describe_room(quota: int, used: int, count: int) -> dict[str, int]:
-    """The room of a vault, as a status tells it."""
+    """The room in a vault, in the form of its status."""
     return {"quota_bytes": quota, "used_bytes": used, "available_bytes": max(0, quota - used), "file_count": count}
 
 
@@ -62,7 +62,7 @@ def refuse_odd_name(place: object, filename: str) -> None:
 
 
 def encode_text(place: object, filename: str, content: str, most: int = MOST_BYTES) -> bytes:
-    """A file's text as it is stored."""
+    """A file's text as it is stored. VaultError: it is not valid Unicode, or too large."""
     try:
         data = content.encode("utf-8")
     except UnicodeEncodeError as exc:
@@ -79,7 +79,7 @@ def encode_text(place: object, filename: str, content: str, most: int = MOST_BYT
 
 
 _NAME_BYTES = 255
-# What sync services leave in the place of a file, or begin there: iCloud Drive, Nextcloud, ownCloud, Syncthing.
+# Placeholders and unfinished downloads of sync services: iCloud Drive, Nextcloud, ownCloud, Syncthing.
 _PLACEHOLDERS = (
     (".", ".icloud"),
     ("", ".nextcloud"),
@@ -90,7 +90,7 @@ _PLACEHOLDERS = (
 
 
 def is_plain_name(name: str) -> bool:
-    """True if a file of that name can be stored, and is visible, on every platform: it is one plain component."""
+    """True if a file of this name can be stored and is visible on every platform: it is one plain component."""
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
         return False
     try:
@@ -100,16 +100,16 @@ def is_plain_name(name: str) -> bool:
 
 
 def placeholders_of(name: str) -> tuple[str, ...]:
-    """The names under which a sync service may keep the place of a file of a snapshot."""
+    """The names under which a sync service may have a placeholder of a snapshot's file."""
     if not is_ours(name):
         return ()
     return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS)
 
 
 def absent_file(name: str) -> str | None:
-    """The file of a snapshot, or the marker, whose place this name keeps; None if it keeps none."""
+    """The file of a snapshot, or the marker, of which this name is a placeholder; None if it is none."""
     if is_ours(name) and name.endswith(".json"):
-        return None  # as for nearly all
+        return None  # like nearly all names
     for before, after in _PLACEHOLDERS:
         if name.startswith(before) and name.endswith(after):
             file = name[len(before) : len(name) - len(after)]
@@ -124,24 +124,24 @@ def is_ours(name: str) -> bool:
 
 #: The marker's name. Hidden names are no files of a vault.
 MARKER = ".cmem-vault.json"
-#: Bytes that are read of one at most.
+#: Most bytes of a marker that are read.
 MARKER_BYTES = 4096
 
 _FAMILY = "colony-memory/vault/"
-#: The layout that a marker names: files side by side in a directory, or keys as :mod:`.objects` makes them. A
-#: vault of one kind that was copied file by file into the other is no vault there, and not an empty one either.
+#: The layouts that a marker names: files side by side in a directory, or keys as :mod:`.objects` makes them. A
+#: vault of one kind that was copied file by file to a place of the other is no vault there, nor an empty one.
 IN_DIRECTORY, IN_OBJECTS = f"{_FAMILY}1", f"{_FAMILY}objects/1"
 _NAMES = {1: FORMAT, 2: FORMAT_2}
 
 
 class MarkedVault:
-    """A vault that is made once, on purpose, which a marker shows."""
+    """A vault that is made once, on purpose, as its marker shows."""
 
-    #: The format in which clients write snapshots there unless told otherwise.
+    #: The format in which clients write snapshots there by default.
     snapshot_format: Literal[1, 2] = 1
 
     def require(self) -> None:
-        """Go on only in a vault: VaultMissing where there is none, VaultError where nobody can tell."""
+        """Require a vault. VaultMissing: there is none; VaultError: nobody can tell."""
         raise NotImplementedError
 
     def vault_list_files(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class MarkedVault:
         raise NotImplementedError
 
     def exists(self) -> bool:
-        """True if there is a vault, as far as can be seen: its disk may be away. VaultError where nobody can tell."""
+        """True if there is a vault, as far as can be seen: its disk may be away. VaultError: nobody can tell."""
         try:
             self.require()
         except VaultMissing:
@@ -168,11 +168,11 @@ class Mark(Value):
     id: str | None = None  # the random one that it gives its vault
 
     def is_fine(self, wanted: Literal[1, 2] | None) -> bool:
-        """True if this marker will do for the format that is asked for."""
+        """True if this marker serves for the format that is wanted."""
         return self.fault is None and wanted in (None, self.snapshots)
 
     def require(self, place: object, *, used: Callable[[], bool], why_missing: str) -> Literal[1, 2]:
-        """Go on only in a vault: one with a marker, or with files of snapshots; the format to write."""
+        """Require a vault, one with a marker or with files of snapshots; the format to write."""
         if self.fault is not None and not used():
             if not self.fault:
                 raise no_vault(place, why_missing)
@@ -199,8 +199,8 @@ class Mark(Value):
         else:
             from colony_memory._format.v2.zstd import is_installed
 
-            # Format 2 takes little room, but needs conditional writes and zstd. Snapshots that are there already were
-            # written in format 1 until now, and may have readers that know no other.
+            # Format 2 takes little room, but needs conditional writes and zstd. Snapshots that are already there have
+            # been written in format 1, and may have readers that know no other.
             raw = {"format": layout, "id": os.urandom(16).hex()}
             chosen = wanted or (2 if conditional and not used() and is_installed() else 1)
         data = (json.dumps({**raw, "snapshots": _NAMES[chosen]}) + "\n").encode("ascii")
@@ -211,7 +211,7 @@ class Mark(Value):
 
 @lru_cache(maxsize=16)
 def read_marker(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -> Mark:
-    """The marker that these bytes are, None where there are none. Every call of a vault asks, mostly for the same."""
+    """The marker of these bytes, None for no file. Cached, since every call of a vault reads it, mostly unchanged."""
     if data is None:
         return Mark("")
     try:
@@ -232,14 +232,14 @@ def read_marker(data: bytes | None, place: object, layout: str = IN_DIRECTORY) -
 
 
 def no_vault(place: object, why: str) -> VaultMissing:
-    """The error that says that no vault was ever made there, as far as anybody can see."""
+    """The error for a place in which no vault was ever made, as far as anybody can see."""
     return VaultMissing(
         f"there is no vault in {place}: none was ever made there, {why}", hint=Hint("init", "create", value=True)
     )
 
 
 def check_format(wanted: int | None, *, conditional: bool = True) -> None:
-    """See that a vault can be made for snapshots of this format, if one is asked for."""
+    """Check that a vault can be made for snapshots of this format, if one is wanted."""
     if wanted is not None and (wanted not in _NAMES or isinstance(wanted, bool)):
         raise ValueError(f"format must be 1 or 2, not {wanted!r}")
     if wanted == 2:

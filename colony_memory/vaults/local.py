@@ -48,12 +48,12 @@ class LocalVault(MarkedVault):
             mounted, it would start another vault beside it.
         quota_bytes: Most bytes that all files may take together; None for as many as the disk holds.
         max_file_bytes: Most bytes that one file may take; None for no limit.
-        format: With ``create``: 1 or 2, what clients that are not told otherwise write there. By default that of the
+        format: With ``create``: 1 or 2, the format in which clients write there by default. If not given, that of the
             vault that is there; for a new one 2, or 1 if zstd is not installed.
 
     Attributes:
         path: The directory.
-        snapshot_format: That format, as the marker last had it. Every call looks.
+        snapshot_format: That format, by the marker, which every call reads.
 
     Raises:
         ValueError: The path is empty or not a directory, a limit is below 1, or there is no such format.
@@ -83,7 +83,7 @@ class LocalVault(MarkedVault):
         self._cleared = 0.0
         try:
             usable = stat.S_ISDIR(self.path.stat().st_mode)
-        except OSError as error:  # that it cannot be looked at is told by the call that needs it
+        except OSError as error:  # any other error is for the call that needs the directory
             usable = not isinstance(error, NotADirectoryError)
         if not usable:
             raise ValueError(f"{self.path} is not a directory")
@@ -96,7 +96,7 @@ class LocalVault(MarkedVault):
         return f"LocalVault({str(self.path)!r})"
 
     def identity(self) -> str:
-        """The vault itself, wherever it is moved to: the id that its marker gives it; its real path without one."""
+        """Identity of the vault, wherever it is moved to: the id in its marker; without one, its real path."""
         with self._opened() as directory:
             known = self._marker(directory).id
         return f"vault:{known}" if known else f"file:{real_path(self.path)}"
@@ -110,7 +110,7 @@ class LocalVault(MarkedVault):
     def vault_status(self) -> dict[str, int]:
         """Bytes and number of files.
 
-        Without a quota, ``available_bytes`` is what the disk has free, and ``quota_bytes`` is that plus what is used.
+        Without a quota, ``available_bytes`` is the free space of the disk, and ``quota_bytes`` that plus the used bytes.
         """
         with self._opened() as directory:
             contents = _scan(directory)
@@ -118,8 +118,8 @@ class LocalVault(MarkedVault):
         return files.describe_room(quota, contents.used, len(contents.files))
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
-        """One file with its ``content`` and ``etag``; VaultUnavailable has the code ``"UNFIT_FILE"`` where it is too
-        large or not a plain file, and ``"ELSEWHERE"`` where a sync service keeps its place.
+        """One file with its ``content`` and ``etag``; VaultUnavailable has the code ``"UNFIT_FILE"`` if it is too
+        large or not a plain file, and ``"ELSEWHERE"`` if a sync service has only a placeholder of it.
         """
         with self._opened(filename) as directory:
             file = directory.read(filename, limit=MOST_BYTES)
@@ -142,12 +142,12 @@ class LocalVault(MarkedVault):
                 raise _absent(directory, filename) from None
         return {}
 
-    # --- what the hosted vault has besides
+    # --- optional methods
 
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> dict[str, Any]:
-        """No other upload or deletion through a :class:`LocalVault`, in any process, comes between look and write."""
+        """No other upload or deletion through a :class:`LocalVault`, in any process, comes between check and write."""
         files.check_none_match(if_none_match)
         files.refuse_odd_name(self.path, filename)
         data = files.encode_text(self.path, filename, content, min(MOST_BYTES, self._max_file_bytes or MOST_BYTES))
@@ -171,10 +171,10 @@ class LocalVault(MarkedVault):
                     msg = f"{filename} takes {len(data)} bytes; {self.path} has {room}"
                     raise VaultError(msg, status=400, code="QUOTA_EXCEEDED")
             now = time.time()
-            if abs(now - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
+            if abs(now - self._cleared) > _TEMP_LIFETIME:  # since it looks at every name
                 for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
                     if stat.S_ISREG(facts.st_mode) and facts.st_mtime < now - _TEMP_LIFETIME:
-                        with contextlib.suppress(OSError):  # what it takes up is no reason for an upload to fail
+                        with contextlib.suppress(OSError):  # a leftover is no reason for an upload to fail
                             directory.clear(name)
                 self._cleared = now
             directory.replace(filename, data)
@@ -189,17 +189,16 @@ class LocalVault(MarkedVault):
             return self._free()
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
-        """Their names, sizes in bytes and times of their last upload, by name; and what time it is ``now``.
+        """Names, sizes in bytes and times of the last upload, sorted by name; and the current time as ``now``.
 
-        Files bear the times of the hosts that wrote them, and one that was written while a clock was wrong may bear one
-        that is to come.
+        The times of files are from the hosts that wrote them: if a clock was wrong, one may lie in the future.
         """
         with self._opened() as directory:
             return _list(directory, _scan(directory, prefix))
 
     def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
         with self._opened() as directory:
-            # Where the directory has many, a fraction of the work of a look at all.
+            # In a large directory, a fraction of the work of listing all.
             places = ((name, *files.placeholders_of(name)) for name in filenames if files.is_plain_name(name))
             entries = (
                 next(((name, facts) for name in names if (facts := directory.look(name)) is not None), None)
@@ -211,7 +210,7 @@ class LocalVault(MarkedVault):
 
     @contextlib.contextmanager
     def _opened(self, filename: str | None = None, *, needed: int | None = None) -> Iterator[Files]:
-        """The directory, once it is known to be a vault; errors name the file."""
+        """The directory, once it has proven to be a vault; errors name the file."""
         if filename is not None:
             files.refuse_odd_name(self.path, filename)
         with _errors_named(self.path / (filename or ""), needed=needed), contextlib.ExitStack() as opened:
@@ -236,7 +235,7 @@ class LocalVault(MarkedVault):
         files.check_format(wanted)
         with _errors_named(self.path):
             if self.path.is_symlink() and not self.path.exists():
-                # Whoever made the link makes what it leads to, or its disk brings it.
+                # Its target is made by whoever made the link, or comes with its disk.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
             with open_files(self.path, keep_owner=True) as directory, _errors_named(self.path / MARKER):
@@ -250,7 +249,7 @@ class LocalVault(MarkedVault):
                 self.snapshot_format = marker.snapshots
 
     def _locked(self, directory: Files) -> contextlib.AbstractContextManager[int]:
-        """Keep out every other upload and delete, of this process and of others."""
+        """Keep out all other uploads and deletions, of this process and of others."""
         return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE, brief=True)
 
     def _free(self) -> int:
@@ -263,9 +262,9 @@ _WHY_MISSING = "or the disk that it is on is not mounted"
 
 
 class _Contents(Value):
-    # Size in bytes and time of change of every file of the vault, by name; neither is known of one that is elsewhere.
+    # Size in bytes and modification time of every file of the vault, by name; both None for one that is elsewhere.
     files: dict[str, tuple[int | None, float | None]]
-    strays: dict[str, str]  # entries that bear the name of a snapshot's file and are not one, with the reason
+    strays: dict[str, str]  # entries that have the name of a snapshot's file and are not one, with the reason
 
     @property
     def used(self) -> int:
@@ -273,7 +272,7 @@ class _Contents(Value):
 
 
 def _scan(directory: Files, prefix: str = "") -> _Contents:
-    """Every entry that is a file whose name starts with ``prefix``, or that keeps the place of one."""
+    """Every file whose name starts with ``prefix``, and every placeholder of one."""
 
     def wanted(name: str) -> bool:
         return name.startswith(prefix) or (
@@ -300,7 +299,7 @@ def _classify(entries: Iterable[tuple[str, os.stat_result]]) -> _Contents:
 
 
 def _list(directory: Files, contents: _Contents) -> dict[str, Any]:
-    """The listing; warns of whatever is not there as a file."""
+    """The listing; warns of strays, and of files that are elsewhere."""
     away = [name for name, (size, _) in contents.files.items() if size is None]
     messages = [f"{str(directory.path / name)!r}: {what}; it is passed over" for name, what in contents.strays.items()]
     if away:
@@ -328,7 +327,7 @@ def _holds_snapshots(directory: Files) -> bool:
 
 
 def _absent(directory: Files, filename: str) -> VaultError:
-    """The error for a file that is not there: it is elsewhere, where a sync service keeps its place."""
+    """The error for a file that is not there; it is elsewhere if a sync service has a placeholder of it."""
     for name in files.placeholders_of(filename):
         if directory.look(name) is not None:
             return VaultUnavailable(

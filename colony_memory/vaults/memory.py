@@ -1,4 +1,4 @@
-"""A vault in memory, which ends with the process, and an export as one that can only be read."""
+"""A vault in memory, which ends with the process, and an export as a read-only vault."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 
-#: What a vault without a quota reports as its quota: 1 PiB, so that every sum on it still fits any integer.
+#: The quota that a vault without one reports: 1 PiB, so that every sum with it still fits any integer.
 UNLIMITED_BYTES = 2**50
-#: Bytes of an export file that are read at most.
+#: Most bytes of an export file that are read.
 MAX_EXPORT_BYTES = 512 * 2**20
 
 
-# A file as it is known is the reply to a get; a listing has these of it.
+# A file's entry is the reply to a get; a listing has these values of it.
 _FACTS = ("filename", "content_size", "created_at", "updated_at")
 _CONTENT, _SIZE = itemgetter("content"), itemgetter("content_size")
 
@@ -48,7 +48,7 @@ class MemoryVault:
         quota_bytes: Bytes that all files together may take, in UTF-8. None: no limit, and
             :data:`UNLIMITED_BYTES` is reported.
         max_file_bytes: Bytes that one file may take, in UTF-8. None: no limit.
-        clock: Where ``created_at`` and ``updated_at`` come from, in seconds since the epoch.
+        clock: Source of ``created_at`` and ``updated_at``, in seconds since the epoch.
 
     Attributes:
         files: Name to text. It may be read and changed directly, for instance to damage a file, as may every argument
@@ -110,17 +110,17 @@ class MemoryVault:
             del self.files[filename], self._known[filename]
             return {}
 
-    # What a subclass may change. All of it is called with the lock held.
+    # For subclasses to override; called with the lock held.
 
     def _enter(self, verb: str, filename: str) -> None:
         """Called at the start of every call."""
 
     def _refusal(self, status: int, code: str | None, message: str) -> Exception:
-        """The exception that says no."""
+        """The exception for a refusal."""
         return VaultError(message, status=status, code=code)
 
     def _encode(self, filename: str, content: str) -> bytes:
-        """The text as it counts, or a refusal of what is not text."""
+        """The text in UTF-8, whose bytes count; or a refusal if it is not valid Unicode."""
         try:
             return content.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -160,7 +160,7 @@ class MemoryVault:
     # Shared with subclasses.
 
     def _used_bytes(self) -> int:
-        # Whatever was changed from outside is another object, or in another place. This is asked at every call.
+        # Text that was changed from outside is another object, or in another place: a quick test, for every call.
         known = self._known.values()
         if len(known) != len(self.files) or not all(map(is_, map(_CONTENT, known), self.files.values())):
             self._known = {name: self._find(name) for name in self.files}
@@ -206,7 +206,7 @@ def _describe(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 class ExportVault(MemoryVault):
-    """The one snapshot of an export, ``snapshot_id`` of ``label``, as untrusted as what any vault holds.
+    """The one snapshot of an export, ``snapshot_id`` of ``label``, as untrusted as the content of any vault.
 
     Its pointer is made here and signed by nobody, so a client that pins issuers asks for the snapshot by its id:
     ``mem.restore(label=vault.label, snapshot_id=vault.snapshot_id)``.
@@ -239,7 +239,7 @@ def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bo
 
 
 def load_export(path: str | os.PathLike[str]) -> Export:
-    """Read an export file, which anyone may have made. Its content is checked by whoever restores or imports it.
+    """Read an export file, which anyone may have made. Its content is checked when it is restored or imported.
 
     Raises:
         SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.

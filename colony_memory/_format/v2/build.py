@@ -1,4 +1,4 @@
-"""Pure: documents to vault files of format 2 and back; its manifest, every field checked, and what of it is sealed."""
+"""Pure: documents to vault files of format 2 and back; its manifest, every field checked, and the sealed facts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 CODEC = "zstd+base64"
-#: Of what is encrypted by age.
+#: The codec of a snapshot that is encrypted by age.
 SEALED_CODEC = "zstd+age+base64"
-#: Files that a snapshot may need: whoever reads one asks for all of them at once.
+#: Most files of a snapshot: its readers ask for all of them at once.
 MAX_FILES = 10_000
 _SIZES = (names.list_of(names.COUNTS[0]), "lists of counts")
-# How often what lies below a pack that does not unpack is tried instead.
+# Attempts to unpack a damaged chain, each without the pack that failed and those above it.
 _TRIES = 4
-# What a pack file tells of the pack below, which may be read where the rest of the file is damaged.
+# The digest of the pack below, in a pack file: often legible where the rest of the file is damaged.
 _BELOW = pattern(r'"below_sha256": ?"(sha256:[0-9a-f]{64})"')
 
 
@@ -42,10 +42,10 @@ class ChainManifest(Manifest):
 
     pack_bytes: tuple[tuple[int, ...], ...] = ()  # bytes of each file of each pack
     pack_sha256: str = ""  # digest of the last pack
-    levels: tuple[int, ...] = ()  # how often what each pack holds was folded
+    levels: tuple[int, ...] = ()  # number of folds that each pack's content went through
     on_base: int = 0  # snapshots that were made on the base before it
-    sealed: str = ""  # base64 of what is told to those alone who hold a key, empty where nothing is encrypted
-    passphrase_key: str = ""  # base64 of a key that a passphrase opens, empty where there is none
+    sealed: str = ""  # base64 of the facts that only holders of a key can read, empty without encryption
+    passphrase_key: str = ""  # base64 of a key that a passphrase opens, empty if there is none
 
 
 def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest:
@@ -78,7 +78,7 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest
         for seq in range(len(counts))
     )
     return ChainManifest(
-        info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # what is sealed alone tells it
+        info=replace(summarize(raw), note=None) if encrypted else summarize(raw),  # in the sealed facts alone
         raw=raw,
         sha256=digest_of_file,
         part_files=files,
@@ -94,9 +94,9 @@ def check_manifest(raw: Mapping[str, Any], digest_of_file: str) -> ChainManifest
     )
 
 
-#: What a manifest says in place of what is missing, since that names documents.
+#: Stands in a manifest for the lines about what is missing, since they name documents.
 LEFT_OUT = "something was left out; what it was is encrypted"
-# Their length says little of a note or of how much is missing.
+# Sealed facts are padded to a multiple of this: their length says little of a note or of how much is missing.
 _STEP = 256
 
 
@@ -104,11 +104,11 @@ class Facts(Value):
     byte_size: int  # bytes of the documents as canonical JSON
     doc_count: int  # number of documents
     plaintext_sha256: str  # digest of those bytes
-    note: str | None = None  # what its writer had to say of it
-    incomplete: tuple[str, ...] = ()  # what its writer had to leave out and why
-    recipients: tuple[str, ...] = ()  # whom all packs of the chain are encrypted to, sorted
-    tree: str = ""  # digest of the names and their contents, empty where it was not told
-    ruined: int = 0  # how many documents of the snapshot before it are ruined in it
+    note: str | None = None  # its writer's remark
+    incomplete: tuple[str, ...] = ()  # lines about what its writer had to leave out and why
+    recipients: tuple[str, ...] = ()  # recipients that all packs of the chain are encrypted to, sorted
+    tree: str = ""  # digest of the names and their contents, empty if not stored
+    ruined: int = 0  # number of documents of the snapshot before it that are ruined in it
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
         common = ("byte_size", "plaintext_sha256", "note", "incomplete", "doc_count")
@@ -181,7 +181,7 @@ def locked(manifest: ChainManifest, identities: Identities | None) -> Decryption
 
 
 def lock_of(manifest: ChainManifest, facts: Facts, identities: Identities, recipients: Recipients) -> Lock | None:
-    """The lock that a snapshot was made with, None where it is not that of these recipients."""
+    """The lock that a snapshot was made with; None if it is not that of these recipients."""
     try:
         key = identities.key_of(manifest.passphrase_key)
     except ValueError:
@@ -227,7 +227,7 @@ def build(
         "levels": [link.level for link in chain.links],
         "on_base": chain.on_base,
         "codec": CODEC if lock is None else SEALED_CODEC,
-        # What 0.1.1 asks for, so that it finds nothing to delete with it.
+        # Fields that 0.1.1 reads, empty so that it finds nothing to delete with the snapshot.
         "doc_names": [],
         "part_count": 0,
         "part_files": [],
@@ -268,7 +268,7 @@ def read_documents(
     keep: bool = True,
     **bounds: Any,
 ) -> dict[str, str]:
-    """The documents, of whichever format. Unless they are to ``keep``, none: a text may take four times its bytes."""
+    """The documents, of either format; none unless they are to ``keep``, since a text may take four times its bytes."""
     if not isinstance(manifest, ChainManifest):
         return v1.read_documents(manifest, texts, **bounds)
     state = read_chain(manifest, texts, identities=identities, **bounds).state
@@ -285,7 +285,7 @@ def read_chain(
     spend: Spend = spend_freely,
     by_tree: bool = False,
 ) -> Chain:
-    """The chain that the next snapshot may go on from, checked, but what is ``known``; the ``texts`` are used up."""
+    """The chain, which the next snapshot may extend, checked except for ``known`` packs; consumes the ``texts``."""
     info = manifest.info
     label, file = info.label, names.manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
@@ -315,13 +315,13 @@ def read_chain(
 def read_packs(
     manifest: ChainManifest, texts: dict[str, str | None], *, known: Sequence[Pack] = ()
 ) -> tuple[Pack, ...]:
-    """The packs, base first, by the digest of the one above each. Nothing is unpacked: this proves stored bytes."""
+    """The packs, base first, each proven by the digest in the one above: the stored bytes, since none is unpacked."""
     label, packs, digest = manifest.info.label, list[Pack](), manifest.pack_sha256
     for at in reversed(range(len(manifest.packs))):
         pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
         if at < len(known) and (known[at].sha256, known[at].sizes) == (digest, sizes):
             shared = tuple(known[: at + 1])
-            # A digest covers all that is below it: only a manifest can still tell another story of that.
+            # A digest covers all that is below its pack: only a manifest can still list other packs there.
             listed = zip(manifest.packs[: at + 1], manifest.pack_bytes[: at + 1], strict=True)
             if [(pack.pack_id, pack.sizes) for pack in shared] == [*listed]:
                 return (*shared, *reversed(packs))
@@ -345,7 +345,7 @@ def read_proven(
 ) -> tuple[str, dict[str, str]] | None:
     """The newest state that the packs of a damaged snapshot still prove: its id and documents, None without a base.
 
-    The manifest tells a pack's digest, a believed one of its own (``digests``), or, unless ``strict``, any pack above.
+    A pack's digest is in this manifest, a trusted one of its own (``digests``), or, unless ``strict``, any pack above.
     """
     label, proven, recorded = manifest.info.label, dict[int, Pack](), manifest.pack_sha256
     require_reader(f"snapshot {manifest.info.snapshot_id} of label {label!r}")
@@ -363,7 +363,7 @@ def read_proven(
         hints = [] if strict else [match[1] for text in own_texts if text and (match := _BELOW.search(text[:1000]))]
         recorded = lower.sha256 if lower is not None else next(iter(hints), "")
     count = next(at for at in range(len(manifest.packs)) if at not in proven or at + 1 == len(manifest.packs))
-    for _ in range(_TRIES):  # one that is as it was written may still not unpack
+    for _ in range(_TRIES):  # a pack with the right digest may still not unpack
         packs: Sequence[Pack] = [proven[at] for at in range(count)]
         if not packs:
             break

@@ -1,4 +1,4 @@
-"""Pure: packs as vault files, and chains of them: which to write for a new state, and how they are read."""
+"""Pure: packs as vault files, and chains of packs: the choice of packs for a new state, and reading them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Below(Value):
 
 class Pack(Value):
     pack_id: str  # id of the snapshot that it was written for
-    below: Below | None  # what it stands on, None for a base
-    frame: bytes  # the zstd frame; as long as it is encrypted, age's file over it
+    below: Below | None  # the pack that it builds on, None for a base
+    frame: bytes  # the zstd frame; while encrypted, the age file around it
     sizes: tuple[int, ...]  # bytes of each of its files
-    sha256: str  # sha256: and the hex digest of the texts of its files, one behind the other
+    sha256: str  # sha256: and the hex digest of the texts of its files, concatenated
 
     def file(self, label: str) -> str:
         return pack_filename(label, self.pack_id, 0)
@@ -46,11 +46,11 @@ class Pack(Value):
 def write_pack(
     label: str, pack_id: str, frame: bytes, below: Below | None, *, lock: Lock | None = None
 ) -> tuple[Pack, dict[str, str]]:
-    """A pack, and its files in the order in which they are to be written; encrypted where there is a lock."""
+    """A pack, and its files in the order in which to write them; encrypted if there is a lock."""
     data, size = frame if lock is None else lock.seal(frame), PACK_CHARS // 4 * 3
     count, files, sizes, hasher = -(-len(data) // size), dict[str, str](), list[int](), hashlib.sha256()
     for seq in range(count):
-        # One after the other: of a large pack nothing is held but its files.
+        # One at a time, so that of a large pack only the files are held.
         spelled = base64.b64encode(data[seq * size : (seq + 1) * size]).decode("ascii")
         text = json.dumps({**_head(pack_id, seq, count, below), "data": spelled}, separators=(",", ":"))
         files[pack_filename(label, pack_id, seq)] = text
@@ -62,7 +62,7 @@ def write_pack(
 def read_pack(
     label: str, pack_id: str, texts: Sequence[str | None], *, sizes: Sequence[int], sha256: str, below: str | None
 ) -> Pack:
-    """Read the files of a pack, given in order, None for one that is not there."""
+    """Read a pack from the texts of its files, in order, None for a missing one."""
     encoded, hasher = list[bytes](), hashlib.sha256()
     for seq, (text, size) in enumerate(zip(texts, sizes, strict=True)):
         file = pack_filename(label, pack_id, seq)
@@ -86,7 +86,7 @@ def read_pack(
 def _slices(
     label: str, pack_id: str, encoded: Sequence[bytes], below: str | None, builds_on: list[Below | None]
 ) -> Iterator[str]:
-    """The base64 of each file. The first one tells what the pack stands on, and the others have to say the same."""
+    """The base64 of each file. The first one declares the pack below, and the others have to agree."""
     for seq, text in enumerate(encoded):
         file = pack_filename(label, pack_id, seq)
         with corrupt(f"pack file {file} is damaged", file):
@@ -95,7 +95,7 @@ def _slices(
             digest = raw.get("below_sha256")
             builds_on.append(None if below is None else Below(below, digest if is_digest(digest) else ""))
         data, expected = raw.get("data"), _head(pack_id, seq, len(encoded), builds_on[0])
-        # 0, 0.0 and false are one to Python, and not to a file.
+        # 0, 0.0 and false are equal in Python, but not in a file.
         actual = [(raw.get(key), type(raw.get(key))) for key in expected]
         if actual != [(value, type(value)) for value in expected.values()] or not isinstance(data, str):
             msg = f"pack file {file} is not file {seq} of that pack, or builds on another pack than the manifest says"
@@ -114,29 +114,29 @@ def _head(pack_id: str, seq: int, count: int, below: Below | None) -> dict[str, 
     }
 
 
-#: Packs in a chain from which on a writer folds where that is cheap, and those that it makes at most.
+#: Packs in a chain at which a writer starts to fold where that is cheap, and the most that it makes.
 MAX_PACKS, MOST_PACKS = 16, 32
-# Bytes that are worth writing anew: for each pack as many as it takes in the manifests until the next fold, and a part
-# of the base beside which they are small.
+# Bytes worth rewriting in a fold: for each pack as many as it takes in the manifests until the next fold, or this
+# fraction of the base, next to which they are small.
 _WORTH, _SMALL = 700, 1 / 16
-# How much the packs of a chain take together, in times of what a base would by now: what readers get for naught.
+# Most bytes in the packs of a chain: this multiple of a new base's, plus these. Readers load the excess for nothing.
 _MOST_READ, _LEAST_READ = 8, 2000
-#: Packs in a chain that a reader takes, each of which may inflate to as much as the memory.
+#: Most packs in a chain for a reader: each may inflate to the size of the whole memory.
 MAX_READ_PACKS = 64
-#: Snapshots on one base, which are lost together where it rots.
+#: Most snapshots on one base, which are lost together if it rots.
 MAX_ON_BASE = 256
-# Characters that age may add to a pack that fits into one file.
+# Characters that age may add to a pack which is to fit into one file.
 _AGE = 24_000
-# Bytes that a chain may unpack to and be put together to, in times max_bytes, and what a small memory may have.
+# Most work of reading a chain, in bytes unpacked and assembled: this multiple of max_bytes, plus these.
 _MOST_WORK, _LEAST_WORK = 8, 16 * 2**20
 _DOCUMENT_WEIGHT, _LINE_WEIGHT = 256, 32
 
 
 class Link(Value):
     pack: Pack  # the pack
-    level: int  # how often what it holds was folded
+    level: int  # number of folds that its content went through
     size: int  # bytes of the state that it leads to
-    work: int  # what reading it costs, see _work
+    work: int  # cost of reading it, see _work
 
 
 class Chain(Value):
@@ -152,7 +152,7 @@ def most_work(max_bytes: int) -> int:
 def extend(
     parent: Chain | None, state: State, *, label: str, pack_id: str, max_bytes: int, lock: Lock | None = None
 ) -> tuple[Chain, dict[str, str]]:
-    """The chain of a new snapshot, and the files of the one pack in it that is new."""
+    """The chain of a new snapshot, and the files of its one new pack."""
     if parent is not None and _keeps_base(parent, state):
         kept, level = _fold(parent, most_work(max_bytes) - _work(2 * len(state), 0, state))
         before = parent.state
@@ -176,7 +176,7 @@ def extend(
 
 
 def _work(size: int, line: int, state: State) -> int:
-    """Bytes that reading a pack costs: of its prefix, of what it unpacks to, and of what Python makes into objects."""
+    """Cost of reading a pack, in bytes: its prefix, its unpacked content, and the Python objects made of that."""
     return size + _DOCUMENT_WEIGHT * len(state.contents) + (_LINE_WEIGHT - 1) * line
 
 
@@ -204,13 +204,13 @@ def _as_base(parent: Chain, state: State) -> float:
 
 
 def _keeps_base(parent: Chain, state: State) -> bool:
-    """True if the base is to be the new snapshot's too: a new one is small, where little is left of what was there."""
+    """True if the new snapshot keeps the base: a new base is small if little is left of the old content."""
     read = sum(len(link.pack.frame) for link in parent.links)
     return parent.on_base + 1 < MAX_ON_BASE and read <= _MOST_READ * _as_base(parent, state) + _LEAST_READ
 
 
 def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
-    """The packs that stay below the new one, and the level of that; ``room`` is for their work."""
+    """The packs that remain below the new one, and its level; ``room`` is for their work."""
     links = parent.links
     must_fold = len(links) >= MOST_PACKS or _work_above_base(links) > room
     if len(links) < MAX_PACKS and not must_fold:
@@ -225,14 +225,14 @@ def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
 
 
 def _pays(frame: bytes, parent: Chain, state: State) -> bool:
-    """True if a patch is worth writing: one file, and at most half of what a base would take by now."""
+    """True if a patch is worth writing: one file, and at most half the size of a new base."""
     return len(frame) * 4 <= (PACK_CHARS - _AGE) * 3 and 2 * len(frame) <= _as_base(parent, state)
 
 
 def replay(
     packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None, spend: Spend = spend_freely
 ) -> tuple[State, list[tuple[int, int]]]:
-    """The state that packs lead to, base first, and of each the size and the work; from a ``known`` chain on."""
+    """The state that packs lead to, base first, and the size and work of each; continues a ``known`` chain."""
     state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
         state, steps = known.state, [(link.size, link.work) for link in known.links]

@@ -1,4 +1,4 @@
-"""Pure: what of a content was there before, and where, at the speed of comparing and searching bytes."""
+"""Pure: the parts that a content shares with an older one, found at the speed of comparing and searching bytes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator
 
 from colony_memory._values import NamedTuple
 
-# Bytes that are compared at a time; where they differ, those of a page each.
+# Bytes that are compared at a time; blocks that differ are compared by pages.
 _BLOCK, _PAGE = 2**16, 2**12
-# Bytes of a piece that is cut by its content, at least and at most.
+# Fewest and most bytes of a piece, which ends by its content.
 _LEAST, _MOST = 2**11, 2**16
-# Pieces are looked for where as much as that has no counterpart, and as much as that part of the whole.
+# Pieces are searched if more than this many bytes have no counterpart, and more than this fraction (1 in 64) of all.
 _WORTH, _SHARE = 2**16, 64
-# A piece ends behind these kinds of bytes, in this order: of each kind is half of all values, in no order that a text
-# has. So one piece in 4,096 bytes ends, wherever it has come to stand.
+# A piece ends after bytes of these kinds, in this order. Half of all byte values are of each kind, by a hash, so that
+# no text has an order in it: an end comes once in 4,096 bytes on average, wherever the text has moved to.
 _KINDS = bytes(hashlib.sha256(b"%d" % value).digest()[0] & 1 for value in range(256))
 _END = bytes((1, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 0))
 
 
 class Match(NamedTuple):
-    """Bytes that both have: where they are in the new content and in the old one, and how many."""
+    """Bytes that both contents share: their offsets in the new one and the old one, and their number."""
 
     new: int
     old: int
@@ -28,7 +28,7 @@ class Match(NamedTuple):
 
 
 def match(old: bytes, new: bytes) -> list[Match]:
-    """The parts of the old content in the new one, in order: what stayed, and where much is left, what moved."""
+    """The parts of the old content in the new one, in order: those in place and, if much is unmatched, those moved."""
     matches = list(_in_place(old, new, [(0, len(new))], 0))
     if len(old) != len(new):
         matches += _in_place(old, new, gaps(matches, len(new)), len(old) - len(new))
@@ -40,7 +40,7 @@ def match(old: bytes, new: bytes) -> list[Match]:
 
 
 def gaps(matches: Iterable[Match], size: int) -> list[tuple[int, int]]:
-    """Where each run begins and ends that has no counterpart, in a new content of that size."""
+    """Start and end of each run without a counterpart, in a new content of this size."""
     out, at = list[tuple[int, int]](), 0
     for part in matches:
         if part.new > at:
@@ -50,7 +50,7 @@ def gaps(matches: Iterable[Match], size: int) -> list[tuple[int, int]]:
 
 
 def _in_place(old: bytes, new: bytes, ranges: Iterable[tuple[int, int]], shift: int) -> Iterator[Match]:
-    """The parts alike where the old content is moved by as much as that."""
+    """The equal parts of some ranges of the new content and the old content ``shift`` bytes further on."""
     for start, end in ranges:
         at, last = max(start, -shift), min(end, len(old) - shift)
         while at < last:
@@ -73,7 +73,7 @@ def _relocated(old: bytes, new: bytes, ranges: Iterable[tuple[int, int]]) -> Ite
 
 
 def pieces(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Where each piece begins and ends, by what is in it and nothing else."""
+    """Start and end of each piece, which depend on its content alone."""
     kinds = data[start:stop].translate(_KINDS)
     at, size = 0, len(kinds)
     while at < size:

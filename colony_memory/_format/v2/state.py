@@ -1,4 +1,4 @@
-"""Pure: a memory as bytes, what changes from one to the next, and that change applied: see SNAPSHOT-FORMAT.md, 19."""
+"""Pure: a memory as bytes, the change from one state to the next, and applying it: see SNAPSHOT-FORMAT.md, 19."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from colony_memory._values import NamedTuple, Value, cached_property
 
 _KEYS = ("drop", "move", "put")
 _OPTIONAL = "bytes"
-# Bytes of a state that is a prefix as a whole, and of what stands beside the changes in that of a larger one: on two
-# histories 1 MiB takes 2 % more room, and 4 MiB or 16 a fifth to a half more time and no less room.
+# Largest state that is a prefix as a whole, and most bytes from around the changes in the prefix of a larger one: on
+# two histories 1 MiB takes 2 % more room, and 4 MiB or 16 a fifth to a half more time and no less room.
 WHOLE = 2**21
-# Bytes of a prefix that is not whole.
+# Most bytes of a prefix of parts.
 MOST_PREFIX = 2**26
-# Bytes of a content from which on a new one takes over what it has of it.
+# Least bytes of a content of which the next version reuses parts.
 _LARGE = 2**16
-# Bytes before and behind what is new in a large content, of the old one.
+# Bytes of the old content that are taken before and after what is new in a large one.
 _MARGIN = 2**11
-# How far from a name is looked for what still has room.
+# Distance from a name, in contents, at which the search ends unless it still finds some that fit.
 _FAR = 16
-# Characters that tell what a prefix is of.
+# Most characters of a lead, which lists the parts of a prefix.
 _MOST_LEAD = 2**20
-# What a small memory may always have, whatever the bound of its text.
+# Documents that a memory may always have, whatever the limit of its text.
 _FEW = 1000
 # Bytes of a text that are decoded at once.
 _DECODED = 2**16
-# Bytes of a content that is joined at once, and parts of one that is not.
+# Most bytes of a content that is joined at once, and most parts of one that is not.
 _WHOLE_CONTENT, _MOST_PARTS = 2**20, 64
-# What the line of a small memory may have.
+# Bytes that the line of a small memory may have.
 _SHORT_LINE = 2**16
 
 
 def most_documents(max_bytes: int) -> int:
-    """Documents that a memory may have. Each takes some hundred bytes to hold, however short it is."""
+    """Most documents of a memory. Each takes some hundred bytes to hold, however short it is."""
     return _FEW + max_bytes // 256
 
 
 def most_line(max_bytes: int) -> int:
-    """Bytes that the first line of a change may have: as text, and read, it takes up to eight times that."""
+    """Most bytes of a change's first line: as text and as objects, it takes up to eight times that."""
     return _SHORT_LINE + max_bytes // 4
 
 
@@ -55,8 +55,8 @@ def _name(name: str) -> bytes:
 
 
 class State(Value):
-    contents: dict[str, bytes]  # each by its name, in the order of the bytes of their names
-    # Those that are files of the record; the others are texts, the record without its files among them
+    contents: dict[str, bytes]  # by name, in the order of the bytes of the names
+    # Names of the record's files; the others are texts, among them the record without its files
     files: frozenset[str] = frozenset()
 
     @classmethod
@@ -74,11 +74,11 @@ class State(Value):
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """The documents as :func:`colony_memory._format.payload.digests_of` has them."""
+        """The digests that :func:`colony_memory._format.payload.digests_of` gives for the documents."""
         digests = {name: of_file(mark) if name in self.files else mark for name, mark in self.marks.items()}
         if self.files:
             next(self._record())
-        elif RECORD_NAME in digests:  # other writers may have left its files where they are
+        elif RECORD_NAME in digests:  # other writers may have left its files in it
             parts = digests_of(self.documents((RECORD_NAME,)))
             digests |= parts if digests.keys() & parts.keys() == {RECORD_NAME} else {}
         return digests
@@ -132,7 +132,7 @@ class State(Value):
             start, at = stop, at + 1
 
     def texts(self) -> Iterator[tuple[str, Iterable[tuple[bytes, bool]]]]:
-        """Each document in UTF-8, each surrogate in three bytes, in pieces, with whether one is base64."""
+        """Each document in UTF-8, each surrogate in three bytes, in pieces, each with True if it is base64."""
         if self.files:
             next(self._record())
         for name in self.names:
@@ -143,7 +143,7 @@ class State(Value):
         return record_pieces(record, {name: self.contents[name] for name in self.contents if name in self.files})
 
     def with_contents(self, digests: Mapping[str, str], fresh: Mapping[str, str | bytes]) -> State | None:
-        """The state of these digests, from ``fresh`` contents and this one's; None where one is in neither."""
+        """The state with these digests, from ``fresh`` contents and this state's; None if one is in neither."""
         marks = {name: digest.removeprefix(of_file("")) for name, digest in digests.items()}
         files = frozenset(name for name, mark in marks.items() if mark != digests[name])
         for name in digests.keys() - fresh.keys():
@@ -162,7 +162,7 @@ class State(Value):
         return dict(self._decoded(names))
 
     def used_up(self) -> dict[str, str]:
-        """The documents; each content goes as its text comes, which may take four times as much."""
+        """The documents; each content is dropped once it is decoded, since the text may take four times as much."""
         out = dict[str, str]()
         for name, text in self._decoded():
             out[name] = text
@@ -196,12 +196,12 @@ def _texts(piece: bytes) -> Iterator[str]:
 
 
 def _utf8(content: str | bytes) -> bytes:
-    """A content as bytes, of a file with holes its text and nothing else."""
+    """A content as plain bytes, also of a file with holes, which has a subclass of them."""
     return b"".join(utf8_pieces(content)) if isinstance(content, str) else bytes(content)
 
 
 class _Rope:
-    """A large content in parts: what the next pack changes of it again was not joined in vain."""
+    """A large content in parts: joining it would be in vain if the next pack changes it again."""
 
     def __init__(self, parts: Sequence[bytes | memoryview]) -> None:
         self._parts, self._ends = parts, [*accumulate(map(len, parts))]
@@ -227,15 +227,15 @@ EMPTY = State({})
 
 
 class Change(NamedTuple):
-    """A change from one state to another, of which it holds no content itself."""
+    """A change from one state to another, without a copy of their contents."""
 
-    line: bytes  # what goes, what is moved, and which contents come, with the LF
-    before: State  # where it leads from
-    after: State  # where it leads
-    fresh: Sequence[tuple[str, int, int]]  # what follows: of which content, from where, and to where
-    # Parts of the run of the state before, which it is compressed against; None for all of it
+    line: bytes  # the first line: contents removed, moved and put, with the LF
+    before: State  # the state that it applies to
+    after: State  # the state that it leads to
+    fresh: Sequence[tuple[str, int, int]]  # the ranges that follow the line: name of the content, start and end
+    # Ranges of the run of the state before, which it is compressed against; None for all of it
     against: Sequence[tuple[int, int]] | None
-    built: int  # bytes of the contents that it puts together
+    built: int  # bytes of the contents that it assembles
 
     def __len__(self) -> int:
         return len(self.line) + sum(end - start for _, start, end in self.fresh)
@@ -248,7 +248,7 @@ class Change(NamedTuple):
 
 def change(before: State, after: State) -> Change:
     lost = [name for name in before.contents if name not in after.contents]
-    # A content that was moved is found by its digest, and stays what it is, a text or a file.
+    # A moved content is found by its digest, and remains a text or a file as it was.
     known = {(before.marks[name], name in before.files): name for name in reversed(lost)}
     moves, put = dict[str, str](), list[str]()
     for name in after.contents:
@@ -288,7 +288,7 @@ def change(before: State, after: State) -> Change:
 
 
 def _around(matches: Sequence[Match], runs: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
-    """Parts of an old content that stood where the new one has something of its own."""
+    """Ranges of the old content around the places at which the new one has runs of its own."""
     ends = {part.new + part.size: part.old + part.size for part in matches}
     starts = {part.new: part.old for part in matches}
     for start, end in runs:
@@ -303,7 +303,7 @@ def _around(matches: Sequence[Match], runs: Iterable[tuple[int, int]], size: int
 
 
 def _against(before: State, parts: Sequence[tuple[int, int]], names: Iterable[str]) -> list[tuple[int, int]]:
-    """Parts of the run, in its order: those, and as much as there is room for of what stands beside the names."""
+    """Ranges of the run, in order: ``parts``, and as many contents close to ``names`` as there is room for."""
     out, room = list[tuple[int, int]](), MOST_PREFIX
     for start, end in parts:
         out.append((start, min(end, start + room)))
@@ -329,14 +329,14 @@ def _against(before: State, parts: Sequence[tuple[int, int]], names: Iterable[st
 
 
 def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple[State, int, int]:
-    """The state that a change leads to, perhaps of parts; bytes of its line, and of what is put together."""
+    """The state that a change leads to, perhaps in parts; bytes of its line, and of the contents assembled."""
     end = content.find(b"\n")
     if end < 0:
         raise ValueError("its first line does not end")
     if end > most_line(max_bytes):
         raise TooLarge(f"its first line has {end} bytes, more than this client takes")
     line = content[:end]
-    # Of each comma, colon and bracket Python makes an object, whatever it took in the file.
+    # Python makes an object for each comma, colon and bracket, however short in the file.
     if sum(map(line.count, (b",", b":", b"[", b"{"))) > 4 * most_documents(max_bytes):
         raise TooLarge("its first line names more documents than this client takes")
     drop, move, put, files = _read_line(line)
@@ -364,7 +364,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple
         raise TooLarge(f"it leads to {size} bytes, more than the {max_bytes} that this client takes")
     before = before.joined() if len(taken) > _MOST_PARTS else before
     contents, at = dict[str, Any](), 0
-    for name in names:  # the new contents are in the order of the bytes of their names too
+    for name in names:  # the data that follows the line is in this order too
         if name in put:
             pieces = list[bytes | memoryview]()
             for take in put[name]:
@@ -383,7 +383,7 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> tuple
 
 
 def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict[str, list[Any]], set[str]]:
-    """A line taken apart. A content that is put is counts of bytes that follow, and places below with counts."""
+    """Parse a line. A content that is put is a list of byte counts of the data, and of places below with counts."""
     raw = load_object(line.decode("utf-8", "surrogatepass"))
     if raw.keys() - {_OPTIONAL} != set(_KEYS):
         raise ValueError(f"its first line has {shown(sorted(raw))} and not {', '.join(_KEYS)}")
@@ -408,7 +408,7 @@ _NAMES, _TAKES = (_values_are(is_text), "an object of names"), (_values_are(_is_
 
 
 def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
-    """A pack's word on its prefix: how much of the run is passed over, how much is taken, and so on."""
+    """The lead of a pack, which describes its prefix: bytes of the run to skip, bytes to take, and so on."""
     numbers, at = list[int](), 0
     for start, end in against:
         numbers += start - at, end - start

@@ -1,4 +1,4 @@
-"""Pure: zstd frames with a raw prefix, within bounds. The only module that knows where zstd comes from."""
+"""Pure: zstd frames with a raw prefix, within bounds. The only module that imports zstd."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory.exceptions import ColonyMemoryError, UnsupportedFormat
 
-#: Bytes to look back at most, as a power of two: what every decoder takes without being told.
+#: Most bytes to look back, as a power of two: every decoder's default limit.
 WINDOW_LOG = 27
-#: Shorter prefixes are none, to zstd itself too.
+#: Shorter prefixes count as none, as they do for zstd.
 MIN_PREFIX = 8
 
-# benchmarks/README.md has the table: level 9 with four times the tries takes 3 % less and no more memory; from 10 on
-# memory grows by a third and more.
+# benchmarks/README.md has the table: level 9 with four times the search steps takes 3 % less room and no more memory;
+# from 10 on memory grows by a third and more.
 _LEVEL = 9
 _SEARCH_LOG = 6
 _MIN_WINDOW_LOG = 10
-# Bytes that are taken and given at a time.
+# Bytes of input and of output at a time.
 _IN, _OUT = 2**17, 2**15
 _MAGIC, _SKIPPABLE = b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"
-#: What format 2 needs, as the end of a message. From 3.14 on it comes with Python, though not with every build.
+#: The requirement of format 2, as the end of a message. From 3.14 on it comes with Python, though not with every build.
 WANTED = (
     "a Python with the module compression.zstd, which this one was built without"
     if sys.version_info >= (3, 14)
@@ -33,7 +33,7 @@ WANTED = (
 
 
 class TooLarge(ValueError):
-    """More than the reader allows; it may be good."""
+    """Larger than the reader allows; it may be intact."""
 
 
 @cache
@@ -59,7 +59,7 @@ def is_installed() -> bool:
 
 
 def is_readable(name: str) -> bool:
-    """True if this client reads snapshots of the format of this name: it knows it, and what that takes is installed."""
+    """True if this client reads snapshots of this format: it knows the name, and the requirements are installed."""
     return name == FORMAT or (name == FORMAT_2 and is_installed())
 
 
@@ -70,7 +70,7 @@ def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) 
 
 
 class Prefix:
-    """The prefix of a frame, of pieces that are cut anywhere; zstd keeps the only copy of its bytes."""
+    """The prefix of a frame, from pieces cut anywhere; zstd keeps the only copy of its bytes."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview] = ()) -> None:
         self._data: Any = b"".join(pieces)
@@ -84,7 +84,7 @@ class Prefix:
 
 
 def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) -> bytes:
-    """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd."""
+    """One frame that declares its size, compressed against a prefix; the same bytes each time for one libzstd."""
     zstd = _zstd()
     parameter = zstd.CompressionParameter
     reach = (prefix.size + size).bit_length()
@@ -92,10 +92,10 @@ def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) ->
         parameter.compression_level: _LEVEL,
         parameter.search_log: _SEARCH_LOG,
         parameter.window_log: min(WINDOW_LOG, max(_MIN_WINDOW_LOG, reach)),
-        # What repeats far away, as a long text does that grew by a line, is found at any distance.
+        # Finds repetition at any distance, as in a long text that grew by a line.
         parameter.enable_long_distance_matching: int(prefix.size > 0),
         parameter.content_size_flag: 1,
-        parameter.checksum_flag: 0,  # the digests of pack and memory say more
+        parameter.checksum_flag: 0,  # the digests of pack and memory prove more
     }
     packer = zstd.ZstdCompressor(options=options, zstd_dict=prefix.zstd_dict)
     packer.set_pledged_input_size(size)
@@ -104,7 +104,7 @@ def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) ->
 
 
 def with_lead(lead: bytes, frame: bytes) -> bytes:
-    """A frame behind some bytes that every reader of zstd passes over."""
+    """A frame after a skippable frame of some bytes, which every reader of zstd passes over."""
     return _SKIPPABLE + len(lead).to_bytes(4, "little") + lead + frame
 
 
@@ -116,7 +116,7 @@ def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
 
 
 def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
-    """The content of a frame, which has to tell its size and to end where the bytes end."""
+    """The content of a frame, which has to declare its size and to end where the bytes end."""
     zstd = _zstd()
     try:
         size = zstd.get_frame_info(frame).decompressed_size if frame.startswith(_MAGIC) else None
