@@ -160,12 +160,12 @@ class MarkedVault:
 
 
 class Mark(Value):
-    """A vault's marker."""
+    """A vault's marker, or its absence."""
 
-    fault: str | None  # what is wrong with it: None if nothing is, empty if there is no marker
-    snapshots: Literal[1, 2] = 1  # the format to write snapshots in unless told otherwise
+    fault: str | None  # None for a good marker, empty if there is no marker
+    snapshots: Literal[1, 2] = 1  # the format to write snapshots in by default
     data: bytes = b""  # its bytes
-    id: str | None = None  # the random one that it gives its vault
+    id: str | None = None  # the vault's random id
 
     def is_fine(self, wanted: Literal[1, 2] | None) -> bool:
         """True if this marker serves for the format that is wanted."""

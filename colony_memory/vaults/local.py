@@ -110,7 +110,7 @@ class LocalVault(MarkedVault):
     def vault_status(self) -> dict[str, int]:
         """Bytes and number of files.
 
-        Without a quota, ``available_bytes`` is the free space of the disk, and ``quota_bytes`` that plus the used bytes.
+        Without a quota, ``available_bytes`` is the disk's free space, and ``quota_bytes`` that plus the used bytes.
         """
         with self._opened() as directory:
             contents = _scan(directory)

@@ -1,8 +1,8 @@
 """The hosted vault: one set of verbs over two ways to send, with the SDK's client for its token and address.
 
-Requests are of this package's own: the SDK's synchronous client follows redirects, with the token, to whatever host
-they name. Every failure leaves them as an error of this package, and no message holds the key or the token. A 404
-proves that a file is not there only where the vault itself says it of that file.
+Requests are sent by this package: the SDK's synchronous client follows redirects, with the token, to whatever host
+they name. Every failure is raised as an error of this package, and no message holds the key or the token. A 404 proves
+that a file is not there only if the vault itself says so of that file.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 __all__ = ["AsyncColonyVault", "ColonyVault"]
 
 _HOUR = 3600.0
-# A reset from here on is in seconds since the epoch, one below in seconds from now.
+# From here on a reset is in seconds since the epoch, below in seconds from now.
 _EPOCH_FROM = 1_000_000_000
 _PREFIX_CHARS = 255
 _TOKENS_KNOWN = 8
-# What the SDK stumbles into where a reply is something else than it expects.
+# Exceptions of the SDK's code over a reply that it does not expect.
 _MISUNDERSTOOD = (AssertionError, LookupError, RecursionError, TypeError)
 
 
@@ -61,24 +61,24 @@ class Budget:
         self._latest: tuple[int | None, float, bool] = None, 0.0, False  # count, its end, True if that end was stated
 
     def note(self, left: int | None, reset: float | None) -> None:
-        """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""
+        """Keep a count until its reset, in seconds from now or since the epoch; for an hour if that is not stated."""
         wait = _HOUR if reset is None else reset if reset < _EPOCH_FROM else reset - time.time()
         self._latest = left, time.monotonic() + min(wait, _HOUR), reset is not None
 
     def left(self) -> int | None:
-        """The count, None where there is none or its hour is over."""
+        """The count, None if there is none or its hour is over."""
         left, until, _ = self._latest
         return left if time.monotonic() < until else None
 
     def reset(self) -> int | None:
-        """Whole seconds until all of them are back, None where there is no count, or that was not said."""
+        """Whole seconds until all of them are back, None if there is no count or no stated reset."""
         left, until, is_stated = self._latest
         wait = until - time.monotonic()
         return math.ceil(wait) if is_stated and left is not None and wait > 0 else None
 
 
 class Hosted:
-    """The verbs, over a client of the SDK and a way to send and to pause that subclasses have."""
+    """The verbs, over a client of the SDK and the ways of subclasses to send and to pause."""
 
     _connect: Callable[..., Any]
     _transmit: Callable[[Request, Any, float], Coroutine[Any, Any, Reply]]
@@ -99,7 +99,7 @@ class Hosted:
             require_as_meant("the API key", api_key)
             parts = urlsplit(base_url)
             if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
-                # Not repeated: what stands there may be a key that was set in the wrong place.
+                # Not repeated, since it may be a key that was set in the wrong place.
                 raise bad_argument(
                     "the hosted vault's address must begin with http:// or https://, and hold no user name and "
                     "password",
@@ -112,7 +112,7 @@ class Hosted:
         self._user_client: Any = client
         self._sdk_client: Any = None
         self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
-        self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)  # a service may repeat one that was given up
+        self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)  # not the last alone: a service may repeat an old one
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class Hosted:
         return f"{type(self).__name__}({f'base_url={base_url!r}' if base_url else ''})"
 
     def identity(self) -> str:
-        """The identity of the vault: its address. Which account it is of shows in the history of a label."""
+        """The identity of the vault: its address. Its account shows in the history of a label."""
         return f"colony:{(self._base_url if self._user_client is None else self._user_client.base_url) or ''}"
 
     async def vault_status(self) -> Any:
@@ -155,21 +155,21 @@ class Hosted:
             if_match = if_match.strip('"')
             if '"' in if_match or not is_plain(if_match):
                 raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
-        # On a condition it is sent once: a second one would meet what the first has written.
+        # A conditional upload is sent once: a second request would meet the result of the first.
         again = if_match is None and if_none_match is None
         what: dict[str, Any] = {"body": {"content": content}, "if_match": if_match, "if_none_match": if_none_match}
         return await self._request(f"writing {filename}", "PUT", path, again=again, **what)
 
     async def vault_operations_left(self) -> int | None:
-        """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
+        """Uploads and deletes left this hour by the latest reply to one of them, None if that is not known."""
         return self._budget.left()
 
     async def vault_operations_reset(self) -> int | None:
-        """Seconds until all of them are back, None where that reply did not say."""
+        """Seconds until all of them are back, None if that reply did not say."""
         return self._budget.reset()
 
     async def vault_may_write(self) -> bool | None:
-        """True if the account may upload, which takes 10 karma; None where the service does not tell."""
+        """True if the account may upload, which takes 10 karma; None if the service does not tell."""
         reply = await self._request("asking what the account may do", "GET", "/me/capabilities")
         for capability in reply.get("result", reply).get("capabilities") or ():
             if isinstance(capability, dict) and capability.get("name") == "write_vault":
@@ -179,7 +179,7 @@ class Hosted:
     async def _request(
         self, doing: str, method: str, path: str, *, shape: str = "facts", again: bool = True, **what: Any
     ) -> Any:
-        """Send a request with the client's token, once more with a new one after a 401, and read the reply."""
+        """Send a request with the client's token, after a 401 once more with a new one, and read the reply."""
         client = self._client()
         retry = client.retry if again else None
         counted = method in {"PUT", "DELETE"}
@@ -240,7 +240,7 @@ class Hosted:
             return self._sdk_client
 
     def _translate(self, error: Exception, doing: str, *, of_file: bool = False) -> ColonyMemoryError:
-        """An error of this package, to be raised outside the handler: what it came of may hold key and token."""
+        """An error of this package, to be raised outside the handler: the original may hold key and token."""
         if isinstance(error, ColonyMemoryError):
             return error
         status, code, text = getattr(error, "status", None), getattr(error, "code", None), str(error)
@@ -260,7 +260,7 @@ class Hosted:
         secrets = [*self._tokens, self._api_key, getattr(self._user_client, "api_key", None)]
         known = sorted({secret for secret in secrets if isinstance(secret, str) and secret}, key=len, reverse=True)
         for secret in known:
-            # A host's name is lower case, whatever was written.
+            # A host's name is in lower case, however it was written.
             text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
         return text
 
@@ -269,14 +269,14 @@ async def _ask_token(client: Any, *, again: bool = True) -> Any:
     try:
         token = client.get_auth_token()
         return await token if inspect.isawaitable(token) else token
-    except AssertionError:  # the SDK's own, where another thread gave its token up at this moment
+    except AssertionError:  # the SDK's own, if another thread has just given its token up
         if not again:
             raise
         return await _ask_token(client, again=False)
 
 
 def _driven(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The verb as a method that waits."""
+    """The verb as a blocking method."""
 
     @functools.wraps(verb)
     def call(*args: Any, **options: Any) -> Any:
@@ -289,9 +289,9 @@ class ColonyVault(Hosted):
     """The hosted vault through ``colony_sdk.ColonyClient``; may be used from several threads.
 
     Of the client it uses the address, the token, the proxy, the timeout and the retries; a conditional upload is sent
-    once, and each request once more with a new token after a 401. A redirect is never followed. An upload that was not
-    answered is for the caller to read back. A reply of more than 8 MiB, or one that is compressed, counts as none. A
-    given client gets its token in its own way, which follows redirects and has no such bounds.
+    once, and each request once more with a new token after a 401. A redirect is never followed. An upload without a
+    reply is for the caller to read back. A reply of more than 8 MiB, or one that is compressed, counts as none. A
+    given client gets its token in its own way, which follows redirects and has no such limits.
 
     Args:
         api_key: The agent's key, by default from ``COLONY_API_KEY``.
@@ -319,7 +319,7 @@ class ColonyVault(Hosted):
         return transmit(request, client, timeout)
 
     async def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251 - whoever drives it waits
+        time.sleep(seconds)  # noqa: ASYNC251 - the caller blocks
 
     def _connect(self, api_key: str, **address: str) -> Any:
         from colony_sdk import ColonyClient
@@ -327,7 +327,7 @@ class ColonyVault(Hosted):
         vault = self
 
         class Client(ColonyClient):
-            """The SDK's, but for its token: there it would follow a redirect, and believe an answer of any size."""
+            """The SDK's, except for requests of a token, which would follow redirects and take replies of any size."""
 
             def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
                 if path != "/auth/token":

@@ -1,8 +1,8 @@
-"""The vault's API: what is asked of it, how that is sent, and what its answers say.
+"""The vault's API: its requests, how they are sent, and how replies are read.
 
 A vault that sends a byte a second, one ``100 Continue`` after the other, or headers without end keeps every single read
-short. So there is one deadline from the connection to the last byte, and one count of all bytes that come. Replies are
-asked for uncompressed, and none is unpacked: what is compressed all the same says nothing that can be read.
+short. So there is one deadline from the connection to the last byte, and one count of all received bytes. Replies are
+requested uncompressed, and none is unpacked: one that is compressed all the same cannot be read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import ssl
 
 _MOST_DIGITS = 12
-_ROUTER_WORDS = frozenset({"", "Not Found"})  # what a web framework says of an address that it does not serve
-# Objects and lists in a reply: read, each takes up to a hundred times its bytes. A small one is not searched for them.
+_ROUTER_WORDS = frozenset({"", "Not Found"})  # a web framework's words for an address that it does not serve
+# Most objects and lists in a reply, since each takes up to a hundred times its bytes; in a small one none are counted.
 _MOST_NODES, _FEW_BYTES = 400_000, 2**20
 
 
@@ -50,7 +50,7 @@ class Reply(Value):
 
 
 class Refused(Exception):
-    """A reply that says no, as the SDK's errors do; ``own``: in the vault's own words, not a router's or a proxy's."""
+    """A refusal, like the SDK's errors; ``own`` if it is in the vault's own words, not a router's or a proxy's."""
 
     def __init__(
         self, message: str, status: int | None, code: str | None, retry_after: float | None, *, own: bool = False
@@ -60,7 +60,7 @@ class Refused(Exception):
 
 
 class Unanswered(Exception):
-    """No reply, or one that says nothing."""
+    """No reply, or none that can be read."""
 
 
 def file_path(filename: str) -> str:
@@ -93,7 +93,7 @@ def build_request(
 
 
 def read_reply(reply: Reply) -> Any:
-    """The JSON of a success, together with the etag of what was written where the headers have it."""
+    """The JSON of a successful reply, with the etag of a written file if the headers have it."""
     good = 200 <= reply.status < 300
     if good and not reply.body:
         return {}
@@ -110,7 +110,7 @@ def read_reply(reply: Reply) -> Any:
         return {"etag": etag, **data} if etag and isinstance(data, dict) and "filename" in data else data
     text = f"HTTP {reply.status}"
     if 300 <= reply.status < 400:
-        # What a redirect says of itself is not believed, so that nothing of its body is read.
+        # The body of a redirect is not believed, and so not read.
         raise Refused(text, reply.status, None, None)
     detail = data.get("detail") if isinstance(data, dict) else None
     message, code = detail, None
@@ -126,7 +126,7 @@ def read_reply(reply: Reply) -> Any:
 
 
 def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
-    """Seconds until a request is sent again, None where it is not; by the rules of the SDK's ``RetryConfig``."""
+    """Seconds until a request is sent again, None if it is not; by the rules of the SDK's ``RetryConfig``."""
     if attempt >= retry.max_retries or reply.status not in retry.retry_on:
         return None
     header = reply.headers.get("retry-after")
@@ -138,7 +138,7 @@ def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
 
 
 def check_shape(shape: str, reply: Any) -> Any:
-    """The reply, if it has what is owed; the SDK gives ``{}`` for a body that is empty or torn."""
+    """The reply, if it has the expected shape; the SDK gives ``{}`` for a body that is empty or torn."""
     bare = reply.get("result", reply) if isinstance(reply, dict) else reply
     good = shape == "nothing" or (isinstance(bare, dict) and bool(bare))
     if shape == "listing":
@@ -149,7 +149,7 @@ def check_shape(shape: str, reply: Any) -> Any:
 
 
 def check_text(text: str) -> None:
-    """Refuse a text that UTF-8 cannot hold."""
+    """Check a text. VaultError: UTF-8 cannot hold it."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as exc:
@@ -161,22 +161,22 @@ def is_plain(text: str) -> bool:
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number that a header holds, None where it holds none, or one that no clock and no count gets to."""
+    """The number in a header; None if there is none, or one that no clock and no count reaches."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         return None
     return int(text)
 
 
-#: Bytes of a reply: the largest file of the hosted vault with every byte of it escaped, and a listing of 40,000 files.
+#: Most bytes of a reply: the hosted vault's largest file with every byte escaped, or a listing of 40,000 files.
 MOST_BYTES = 8 * 2**20
-# What headers, and the sizes of chunks of a thousand bytes, may take beside them.
+# Bytes in addition for the headers, and for the sizes of chunks of a thousand bytes.
 _MOST_BESIDE = 2**20
 _LATE = "the answer was not complete in time"
 _TOO_LARGE = f"the answer is larger than {MOST_BYTES} bytes"
 
 
 class _Limit:
-    """The time and the bytes that are left to one request."""
+    """The remaining time and bytes of one request."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -190,26 +190,26 @@ class _Limit:
         return remaining
 
     def count(self, number: int) -> None:
-        """Bytes that came."""
+        """Subtract received bytes."""
         self._remaining -= number
         if self._remaining < 0:
             raise Unanswered(_TOO_LARGE)
 
 
 class _Limited(http.client.HTTPConnection):
-    """A connection on which everything together keeps within a limit."""
+    """A connection on which all calls together keep within a limit."""
 
     def __init__(self, *args: Any, limit: _Limit, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limit = limit
         self.response_class = self._response  # type: ignore[assignment]
-        self._create_connection = self._reach  # where the class has what opens its socket
+        self._create_connection = self._reach  # the class's hook to open its socket
 
     def _response(self, sock: socket.socket, *args: Any, **kwargs: Any) -> http.client.HTTPResponse:
         return http.client.HTTPResponse(_Source(sock, self._limit), *args, **kwargs)  # type: ignore[arg-type]
 
     def _reach(self, address: tuple[str, int], *_: Any) -> socket.socket:
-        # Each of a host's addresses within the deadline of all.
+        # All addresses of a host share one deadline.
         error: OSError = TimeoutError(_LATE)
         for info in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
             try:
@@ -231,7 +231,7 @@ class _LimitedTls(_Limited, http.client.HTTPSConnection):
 
 
 class _Source(io.RawIOBase):
-    """A stand-in for the socket of a response, which wants its file alone."""
+    """A stand-in for the socket of a response, which uses nothing but its file."""
 
     def __init__(self, sock: socket.socket, limit: _Limit) -> None:
         self._sock, self._limit = sock, limit
@@ -270,7 +270,7 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
-    """Made when it is first needed, once for all: to read the certificates takes longer than a call on its way."""
+    """Made on first use, once for all: reading the certificates takes longer than a call's round trip."""
     import ssl
 
     context = ssl.create_default_context()
@@ -279,10 +279,10 @@ def tls_context() -> ssl.SSLContext:
 
 
 def transmit(request: Request, client: Any, timeout: float) -> Reply:
-    """Send a request by the client's proxy, if it has one, and wait that long for all of its reply."""
+    """Send a request, by the client's proxy if it has one, and wait ``timeout`` seconds at most for the whole reply."""
     call = urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)  # noqa: S310
     proxy = getattr(client, "proxy", None)
-    # HTTP and nothing else, and no redirect is followed: it is a reply like any other.
+    # HTTP and nothing else. No redirect is followed: it is a reply like any other.
     opener, limit = urllib.request.OpenerDirector(), _Limit(timeout)
     for handler in (
         urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
@@ -292,8 +292,8 @@ def transmit(request: Request, client: Any, timeout: float) -> Reply:
         opener.add_handler(handler)
     try:
         with opener.open(call, timeout=timeout) as reply:
-            # Asked for before it is read: that much memory is taken at once. Without a length, one more shows that
-            # there is more, and with one, only asking for all of it shows what is missing.
+            # The length is checked first, since a read allocates all of it. Without a length, one byte more than may be
+            # shows that there is too much; with one, only a read to the end shows that something is missing.
             most = MOST_BYTES + 1 if reply.length is None else None
             body = b"" if (reply.length or 0) > MOST_BYTES else reply.read(most)
             if (reply.length or 0) > MOST_BYTES or len(body) > MOST_BYTES:
@@ -304,7 +304,7 @@ def transmit(request: Request, client: Any, timeout: float) -> Reply:
 
 
 async def transmit_async(request: Request, pool: Any, errors: Any, timeout: float) -> Reply:
-    """The same over httpx: a client of it, and the module, for its errors."""
+    """The same over httpx: ``pool`` is its client, ``errors`` the module, for its exceptions."""
     import asyncio
 
     try:
@@ -316,7 +316,7 @@ async def transmit_async(request: Request, pool: Any, errors: Any, timeout: floa
         why = _describe(exc)
     except asyncio.TimeoutError:
         why = _LATE
-    # Outside of what was raised, which has the request, and that the token.
+    # Outside the handler: the exception has the request, and that the token.
     raise Unanswered(why)
 
 
@@ -335,5 +335,5 @@ async def _receive(request: Request, pool: Any) -> Reply:
 def _describe(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     if isinstance(reason, OSError) and reason.strerror:
-        return reason.strerror  # what people know it by
+        return reason.strerror  # the system's words, which people know
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,10 +1,10 @@
 """A vault in an object store: S3 and what speaks its language, Google Cloud Storage, Azure Blob Storage.
 
-One object for each file of the vault, in one folder a label, ``<label>/<file name>``, so that a label's listing costs
-what that label holds; what is of no label lies above them. Whatever is not the key of a file, exactly as written here,
-is foreign. Needs the extra ``objects`` (obstore).
+One object for each file of the vault, in one folder a label, ``<label>/<file name>``, so that the cost of a label's
+listing depends on that label alone; files of no label lie above the folders. Any key of another form is foreign. Needs
+the extra ``objects`` (obstore).
 
-**What counts as absence.** A store answers alike for an object that is missing and for one whose bucket is missing. So
+**Proof of absence.** A store answers alike for an object that is missing and for one whose bucket is missing. So
 whenever something is absent, the marker is read again: if it is there, so is the bucket, and that is the proof. A
 bucket with neither the marker nor any file of a snapshot is no vault: :class:`VaultMissing`.
 """
@@ -41,14 +41,14 @@ _ESCAPE = re.compile(rb"=([0-9A-F]{2})")
 
 
 def key_of(name: str) -> str:
-    """The key of a file, below the vault's own place; bytes that a store might change are written ``=XX``."""
+    """The key of a file, below the vault's prefix; bytes that a store might change are written ``=XX``."""
     label = leading_label(name)
     written = "".join(chr(byte) if byte in _PLAIN else f"={byte:02X}" for byte in name.encode("utf-8"))
     return written if label is None else f"{label}/{written}"
 
 
 def name_of(key: str) -> str | None:
-    """The file that a key is of, None where it is of none and so foreign."""
+    """The file of a key, None for a foreign key."""
     try:
         raw = key.rpartition("/")[2].encode("ascii")
         name = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), raw).decode("utf-8")
@@ -58,7 +58,7 @@ def name_of(key: str) -> str | None:
 
 
 def tag_of(meta: Any) -> str | None:
-    """Whatever the store needs to know a state of an object again, as one text: its e_tag, its version before it."""
+    """Whatever the store needs to recognise a state of an object, as one text: its e_tag, after its version."""
     tag, version = meta.get("e_tag"), meta.get("version")
     if not tag:
         return None
@@ -66,7 +66,7 @@ def tag_of(meta: Any) -> str | None:
 
 
 def read_tag(filename: str, tag: str) -> dict[str, str]:
-    """The tag that :func:`tag_of` made, for a write on condition."""
+    """Parse a tag of :func:`tag_of`, for a conditional write. VaultError: it is none."""
     version, _, e_tag = tag.partition("|") if "|" in tag else ("", "", tag)
     if not e_tag or not (tag.isascii() and tag.isprintable()):
         raise VaultError(f"not an etag of {filename}: {tag!r}", status=400, code="INVALID_INPUT")
@@ -76,8 +76,8 @@ def read_tag(filename: str, tag: str) -> dict[str, str]:
 class ObjectVault(MarkedVault):
     """A vault in an obstore store. Several threads may use it, but not a fork of the process.
 
-    With ``create=True`` a marker is put there, and it is tried out whether the store writes on condition; one that does
-    not has no ``vault_upload_file_if``. A store with neither the marker nor any file of a snapshot is no vault, and
+    With ``create=True`` the store is tested for conditional writes, and a marker is put there. A vault whose store has
+    none has no ``vault_upload_file_if``. A store with neither the marker nor any file of a snapshot is no vault, and
     every call raises :class:`~colony_memory.VaultMissing`. If the store cannot be reached, or refuses, that is an error
     and never counts as absence.
 
@@ -92,11 +92,11 @@ class ObjectVault(MarkedVault):
         conditional: False for a store that cannot write on condition. ``LocalStore``, ``HTTPStore``, and S3 with
             ``conditional_put="disabled"`` are known to be such.
         max_file_bytes: Most bytes of a file that are written or read.
-        format: With ``create``: 1 or 2, what clients that are not told otherwise write there. By default that of the
+        format: With ``create``: 1 or 2, the format in which clients write there by default. If not given, that of the
             vault that is there; for a new one 2, or 1 without conditional writes or without zstd.
 
     Attributes:
-        url: What the vault is called: ``s3://bucket/prefix`` and the like, or the store's class.
+        url: Name of the vault: ``s3://bucket/prefix`` and the like, or the store's class.
         snapshot_format: That format, as the marker had it when it was last read.
 
     Raises:
@@ -109,7 +109,7 @@ class ObjectVault(MarkedVault):
     """
 
     vault_upload_file_if: Callable[..., Any]
-    #: There is no quota, so that no verb lists everything to learn how much is left of one.
+    #: There is no quota: no verb has to list everything to learn how much of one is left.
     unlimited = True
 
     def __init__(
@@ -129,7 +129,7 @@ class ObjectVault(MarkedVault):
         self._max_bytes = max_file_bytes
         self._known, self._id = False, ""
         if conditional and writes_on_condition(store):
-            # Of the object, not of the class: a vault has it or has it not.
+            # On the object, not the class: some vaults have it, others do not.
             self.vault_upload_file_if = self._upload_if
         if create:
             self._make(format)
@@ -140,13 +140,13 @@ class ObjectVault(MarkedVault):
         return f"ObjectVault({self.url!r})"
 
     def identity(self) -> str:
-        """The vault itself, wherever it is moved to: the id that its marker gives it; its address without one."""
+        """Identity of the vault, wherever it is moved to: the id in its marker; without one, its address."""
         if not self._id:
             self._id = self._marker().id or ""
         return f"vault:{self._id}" if self._id else self.url
 
     def require(self) -> None:
-        """Go on only in a vault; asked of the store once, and again whenever something is absent."""
+        """Require a vault; the store is asked once, and again whenever something is absent."""
         if not self._known:
             self._look_again()
 
@@ -182,7 +182,7 @@ class ObjectVault(MarkedVault):
         return {}
 
     def vault_delete_files(self, filenames: Sequence[str]) -> dict[str, Any]:
-        """A thousand with one request, where the store can."""
+        """A thousand files with one request, if the store can."""
         keys = [self._locate(filename) for filename in filenames]
         self.require()
         try:
@@ -192,12 +192,12 @@ class ObjectVault(MarkedVault):
             raise self._absent(filenames[0]) from None
         return {}
 
-    # --- what the hosted vault has besides
+    # --- optional methods
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         self.require()
         items, strays = [], []
-        # Of a prefix with a whole label, every file lies in that label's folder.
+        # With a whole label in the prefix, every file lies in that label's folder.
         for meta in self._objects(leading_label(prefix), f"listing {prefix}*"):
             name = name_of(meta["path"])
             if name is None:
@@ -271,21 +271,21 @@ class ObjectVault(MarkedVault):
         self.require()
         try:
             with asking(doing):
-                # In one piece: only then is it whole or not there at all, and leaves nothing behind.
+                # In one piece: only then is it there as a whole or not at all, and leaves nothing behind.
                 reply = self._store.put(key, data, mode=mode, use_multipart=False)
         except FileNotFoundError:
             self._look_again()
             raise VaultUnavailable(f"{doing} failed: the store does not find the place for it, try again") from None
         if not reply.get("e_tag"):
-            return {"filename": filename}  # no proof of it, so that whoever asked reads it back
+            return {"filename": filename}  # no proof of it, so that the caller reads it back
         return {"filename": filename, "content_size": len(data), "etag": tag_of(reply)}
 
     def _absent(self, filename: str) -> VaultError:
-        """The error for a file that is not there, once that is proven."""
+        """The error for an absent file, once its absence is proven."""
         self._look_again()
         return files.no_such_file(self.url, filename)
 
-    # --- whether it is a vault
+    # --- the marker
 
     def _marker(self) -> Mark:
         try:
@@ -303,7 +303,7 @@ class ObjectVault(MarkedVault):
         return any(files.is_ours(name_of(meta["path"]) or "") for meta in objects)
 
     def _look_again(self) -> None:
-        """See that this is a vault: by its marker, or by the files of snapshots in it."""
+        """Ask the store: require a vault, by its marker or by files of snapshots in it."""
         self._known = False
         marker = self._marker()
         self.snapshot_format = marker.require(self.url, used=self._holds_snapshots, why_missing=_WHY_MISSING)

@@ -1,6 +1,6 @@
-"""The stores that addresses name, and the one place that turns what obstore raises into an error of this package.
+"""Object stores by address, and the one place that turns obstore's exceptions into errors of this package.
 
-Of obstore's texts only the status, the store's own code and the kind of fault are taken: they quote addresses, which
+Of obstore's messages only the status, the store's own code and the kind of fault are used: they quote addresses, which
 may be signed, and settings, which may be keys.
 """
 
@@ -37,7 +37,7 @@ _EXPIRED = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})
 
 @contextlib.contextmanager
 def asking(doing: str) -> Iterator[None]:
-    """Around each call of a store: what obstore raises leaves as an error of ours, but ``FileNotFoundError``."""
+    """Wraps each call of a store: errors leave as those of this package, except ``FileNotFoundError``."""
     if not _owner:
         _owner.append(os.getpid())
     if _owner[0] != os.getpid():
@@ -47,14 +47,14 @@ def asking(doing: str) -> Iterator[None]:
         )
     try:
         yield
-    except (FileNotFoundError, ColonyMemoryError):  # of the object or of the bucket: the caller finds that out
+    except (FileNotFoundError, ColonyMemoryError):  # the caller finds out if object or bucket is missing
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, its text must not get out
+    except Exception as error:  # noqa: BLE001 - of any class: its text must not get out
         raise translate_store(error, doing) from None
 
 
 def translate_store(error: Exception, doing: str) -> VaultError:
-    """The error of this package that says the same."""
+    """The error of this package for an exception of obstore."""
     text, kind = str(error), type(error).__name__
     digits, code, fault = _first(_STATUS, text), _first(_CODE, text), _first(_FAULT, text)
     status = None if digits is None else int(digits)
@@ -77,7 +77,7 @@ def translate_store(error: Exception, doing: str) -> VaultError:
     if status == 429 or _SLOWER.fullmatch(code or ""):
         return RateLimited(f"{msg}; that is a rate limit: try again later", status=429, code=code)
     if status == 507:
-        # A code that the engine knows for a full vault.
+        # The engine's code for a full vault.
         return VaultError(f"{msg}; the store is full", status=507, code="QUOTA_EXCEEDED")
     if status is not None and 400 <= status < 500:
         return VaultError(msg, status=status, code=code)
@@ -87,7 +87,7 @@ def translate_store(error: Exception, doing: str) -> VaultError:
 
 
 def shorten(error: Exception) -> str:
-    """The gist of an error that no answer is behind: its first line, without whatever it quotes."""
+    """The gist of an error that did not come with an answer: its first line, without quotations."""
     line = _QUOTED.sub("…", str(error).strip().split("\n", 1)[0])
     return " ".join("".join(char if char.isprintable() else " " for char in line).split())[:200]
 
@@ -100,12 +100,12 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
 #: The schemes of URLs, with the class of obstore and the name of its first setting.
 SCHEMES = {"s3": ("S3Store", "bucket"), "gs": ("GCSStore", "bucket"), "az": ("AzureStore", "container_name")}
 _ADDRESS = re.compile(r"//([A-Za-z0-9][A-Za-z0-9._-]{1,221})((?:/[A-Za-z0-9._~+=@-]+)*)/?")
-_MOST_PREFIX = 400
 # A store's key has at most 1,024 bytes.
+_MOST_PREFIX = 400
 # Obstore waits 30 s for one answer, unless its environment says otherwise: a call ends within 50 s.
 _RETRIES, _RETRY_SECONDS = 5, 20.0
 
-_owner: list[int] = []  # the process that asked a store first, and so has obstore's threads
+_owner: list[int] = []  # the process that used a store first, and so has obstore's threads
 
 
 def open_store(scheme: str, rest: str) -> ObjectStore:
@@ -124,7 +124,7 @@ def open_store(scheme: str, rest: str) -> ObjectStore:
             prefix=prefix or None,
             retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
         )
-    except Exception as error:  # noqa: BLE001 - whatever it is, it may quote a key
+    except Exception as error:  # noqa: BLE001 - of any class: it may quote a key
         raise ColonyMemoryError(
             f"{scheme}://{bucket} cannot be opened with the settings of the environment: {shorten(error)}"
         ) from None
@@ -132,7 +132,7 @@ def open_store(scheme: str, rest: str) -> ObjectStore:
 
 
 def describe(store: Any) -> str:
-    """The name of a store: its URL where it has one, else its class. No setting is in it but bucket and prefix."""
+    """The name of a store: its URL if it has one, else its class. It holds no setting but bucket and prefix."""
     kind = type(store).__name__
     prefix = str(getattr(store, "prefix", None) or "").strip("/")
     for scheme, (name, setting) in SCHEMES.items():
@@ -143,7 +143,7 @@ def describe(store: Any) -> str:
 
 
 def writes_on_condition(store: Any) -> bool:
-    """True if a store may, as far as can be told without asking it."""
+    """True if a store may write on condition, as far as its settings tell."""
     kind = type(store).__name__
     if kind == "S3Store":
         setting = store.config.get("conditional_put") or os.environ.get("AWS_CONDITIONAL_PUT", "")
@@ -152,7 +152,7 @@ def writes_on_condition(store: Any) -> bool:
 
 
 def deleting_singly(store: Any) -> Any:
-    """The same store, told to delete an object by a request of its own: some that speak S3 have nothing for several."""
+    """The same store, set to one deletion a request: some that speak S3 have no request for several."""
     if type(store).__name__ != "S3Store":
         return store
     return type(store)(
@@ -168,7 +168,7 @@ def _read_address(scheme: str, rest: str) -> tuple[str, str]:
     match = _ADDRESS.fullmatch(rest)
     prefix = match[2][1:] if match else ""
     if match is None or len(prefix) > _MOST_PREFIX or any(part in {".", ".."} for part in prefix.split("/")):
-        # Not repeated: what stands there may be a key.
+        # Not repeated, since it may be a key.
         raise ValueError(
             f"{scheme}: takes {scheme}://bucket/prefix of letters, digits and -._~+=@, without a user, a '?', a '#' or "
             "a variable; options and credentials come from the environment"
@@ -180,13 +180,13 @@ _ANOTHER = '"00000000000000000000000000000000"'
 
 
 def probe_conditions(store: Any, key: str, place: str) -> None:
-    """Write an object of this key, which nobody has, on conditions that hold and that do not, and remove it."""
+    """Write an object of an unused key on conditions that hold and that do not, and remove it. VaultError: not heeded."""
     heeds = False
     try:
         heeds = _heeds_conditions(store, key)
     except Exception as error:
         if not _is_unsupported(error):
-            with contextlib.suppress(Exception):  # it may be there all the same, and what was raised says more
+            with contextlib.suppress(Exception):  # it may be there all the same; the first error says more
                 store.delete(key)
             raise
     refused = "has no conditional writes, so two writers could overwrite each other's latest snapshot unseen; "
@@ -194,7 +194,7 @@ def probe_conditions(store: Any, key: str, place: str) -> None:
     try:
         store.delete(key)
     except FileNotFoundError:
-        pass  # the store took none on condition
+        pass  # the store refused every conditional write
     except Exception as error:
         if not _is_unsupported(error):
             raise
