@@ -114,7 +114,7 @@ def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
 
 
 def take_apart(documents: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
-    """The documents, with the files taken out of their record, and those as bytes; none if that would lose a letter."""
+    """The documents without the files of their record, and those as bytes; no files if that would lose a letter."""
     split = split_files(documents[RECORD_NAME]) if RECORD_NAME in documents else None
     if split is None or not split[1].keys().isdisjoint(documents):
         return dict(documents), {}

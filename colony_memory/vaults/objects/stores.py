@@ -180,7 +180,7 @@ _ANOTHER = '"00000000000000000000000000000000"'
 
 
 def probe_conditions(store: Any, key: str, place: str) -> None:
-    """Write an object of an unused key on conditions that hold and that do not, and remove it. VaultError: not heeded."""
+    """Write an object of an unused key on conditions that hold and that do not, and remove it. VaultError: it fails."""
     heeds = False
     try:
         heeds = _heeds_conditions(store, key)
