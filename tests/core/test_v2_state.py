@@ -46,7 +46,7 @@ def written(changed):
 def test_a_change_leads_from_one_to_the_other(before, after):
     old, new = State.of(before), State.of(after)
     content = written(change(old, new))
-    again = apply(old, content, max_bytes=BOUND)[0].whole()
+    again = apply(old, content, max_bytes=BOUND)[0].joined()
     assert again == new
     assert list(again.contents) == sorted(again.contents)
     assert again.names == sorted(after)
@@ -83,8 +83,8 @@ def test_a_large_content_is_put_together_of_what_is_there(first, second, third, 
         after = State(new, frozenset("ac"))
         changed = change(before, after)
         in_parts = apply(before, written(changed), max_bytes=BOUND)[0]
-        assert (in_parts.whole(), len(in_parts), b"".join(in_parts.run())) == (after, len(after), b"".join(after.run()))
-        assert apply(in_parts, written(change(after, before)), max_bytes=BOUND)[0].whole() == before
+        assert (in_parts.joined(), len(in_parts), b"".join(in_parts.run())) == (after, len(after), b"".join(after.run()))
+        assert apply(in_parts, written(change(after, before)), max_bytes=BOUND)[0].joined() == before
         run = b"".join(before.run())
         if changed.against is None:
             assert not in_part or len(before) <= 40
