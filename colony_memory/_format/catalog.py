@@ -73,7 +73,7 @@ class Catalog(Sequence[Entry]):
     ) -> None:
         self.damage: str | None = None  # the fault of the page or file at which it breaks off
         self._label = label
-        self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
+        self._pages, self._opened = list(pages), list(opened)  # rows of the opened pages, the first ones
         self._unread = unread  # page files after these pages
         self._added: tuple[Entry, Catalog] | None = None
         self._by_id: dict[str, Entry] = {}  # rows of the first pages by id

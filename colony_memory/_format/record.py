@@ -96,19 +96,19 @@ def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) ->
 
 def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
     """Two unfolded records merged, entry by entry, ours where both changed one; None unless both are records."""
-    old_record, own_record, new_record = read_record(base) or {}, read_record(ours), read_record(theirs)
-    if own_record is None or new_record is None:
+    base_record, our_record, their_record = read_record(base) or {}, read_record(ours), read_record(theirs)
+    if our_record is None or their_record is None:
         return None
-    out = dict(own_record)
-    for key in {**new_record, **own_record}:
-        entries = [_by_name(record.get(key)) for record in (old_record, own_record, new_record)]
+    out = dict(our_record)
+    for key in {**their_record, **our_record}:
+        entries = [_by_name(record.get(key)) for record in (base_record, our_record, their_record)]
         if None in entries:
             continue
         before, own, new = (entry or {} for entry in entries)
         changed = {name for name in own if name not in before or own[name] != before[name]}
         joined = {name: own[name] for name in own if name in new or name in changed}
         joined |= {name: value for name, value in new.items() if before.get(name) != value and name not in changed}
-        is_list = isinstance(own_record.get(key, new_record.get(key)), list)
+        is_list = isinstance(our_record.get(key, their_record.get(key)), list)
         out[key] = sorted(joined) if is_list else joined
     return dump_record(out)
 

@@ -82,9 +82,9 @@ def test_a_large_content_is_put_together_of_what_is_there(first, second, third, 
         new = {"a": edited(old, second), "b": edited(old, first), "c": edited(old, third), "e": b"same"}
         after = State(new, frozenset("ac"))
         changed = change(before, after)
-        in_parts = apply(before, written(changed), max_bytes=BOUND)[0]
-        assert (in_parts.joined(), len(in_parts), b"".join(in_parts.run())) == (after, len(after), b"".join(after.run()))
-        assert apply(in_parts, written(change(after, before)), max_bytes=BOUND)[0].joined() == before
+        roped = apply(before, written(changed), max_bytes=BOUND)[0]
+        assert (roped.joined(), len(roped), b"".join(roped.run())) == (after, len(after), b"".join(after.run()))
+        assert apply(roped, written(change(after, before)), max_bytes=BOUND)[0].joined() == before
         run = b"".join(before.run())
         if changed.against is None:
             assert not in_part or len(before) <= 40

@@ -157,8 +157,8 @@ class Hosted:
                 raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
         # A conditional upload is sent once: a second request would meet the result of the first.
         again = if_match is None and if_none_match is None
-        what: dict[str, Any] = {"body": {"content": content}, "if_match": if_match, "if_none_match": if_none_match}
-        return await self._request(f"writing {filename}", "PUT", path, again=again, **what)
+        options: dict[str, Any] = {"body": {"content": content}, "if_match": if_match, "if_none_match": if_none_match}
+        return await self._request(f"writing {filename}", "PUT", path, again=again, **options)
 
     async def vault_operations_left(self) -> int | None:
         """Uploads and deletes left this hour by the latest reply to one of them, None if that is not known."""
@@ -177,7 +177,7 @@ class Hosted:
         return None
 
     async def _request(
-        self, doing: str, method: str, path: str, *, shape: str = "facts", again: bool = True, **what: Any
+        self, doing: str, method: str, path: str, *, shape: str = "facts", again: bool = True, **options: Any
     ) -> Any:
         """Send a request with the client's token, after a 401 once more with a new one, and read the reply."""
         client = self._client()
@@ -185,10 +185,10 @@ class Hosted:
         counted = method in {"PUT", "DELETE"}
         try:
             token = await self._token(doing)
-            reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
+            reply = await self._send(client, build_request(client.base_url + path, token, method, **options), retry)
             if reply.status == 401:
                 token = await self._token(doing, rejected=token)
-                reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
+                reply = await self._send(client, build_request(client.base_url + path, token, method, **options), retry)
             if counted:
                 counts = (whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset"))
                 self._budget.note(*counts)

@@ -170,7 +170,7 @@ def whole_number(text: str | None) -> int | None:
 #: Most bytes of a reply: the hosted vault's largest file with every byte escaped, or a listing of 40,000 files.
 MOST_BYTES = 8 * 2**20
 # Bytes in addition for the headers, and for the sizes of chunks of a thousand bytes.
-_MOST_BESIDE = 2**20
+_MOST_OVERHEAD = 2**20
 _LATE = "the answer was not complete in time"
 _TOO_LARGE = f"the answer is larger than {MOST_BYTES} bytes"
 
@@ -180,7 +180,7 @@ class _Limit:
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
-        self._remaining = MOST_BYTES + _MOST_BESIDE
+        self._remaining = MOST_BYTES + _MOST_OVERHEAD
 
     def seconds(self) -> float:
         """Time until the deadline."""
