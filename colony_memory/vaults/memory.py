@@ -259,4 +259,4 @@ def parse_export(data: bytes, *, name: str = "the export") -> Export:
     except UnicodeDecodeError as error:
         raise SnapshotCorrupt(f"{name}: not an exported snapshot: it is not UTF-8") from error
     except SnapshotCorrupt as error:
-        raise type(error)(f"{name}: {error}", file=error.file) from error
+        raise type(error)(f"{name}: {error.message}", file=error.file, hint=error.hint) from error

@@ -440,7 +440,7 @@ def was_interrupted(steps, began):
 
 @pytest.mark.parametrize(
     ("saves", "pause"),
-    [(2, 0.3), *(pytest.param(40, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
+    [(2, 0.3), *(pytest.param(12, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
 )
 @pytest.mark.parametrize("kind", ["pair", "in place", "segments", "checkpoint", "renamed"])
 def test_no_save_is_torn_while_another_process_writes(

@@ -98,6 +98,15 @@ def test_it_closes_what_it_opened_and_opens_it_again_and_a_given_client_stays_op
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("told", [5, True, "write_vault", {"name": "write_vault"}, None, [None, 5, {"name": "vote"}]])
+def test_a_reply_that_does_not_say_what_the_account_may_do(server, monkeypatch, told):
+    async def reply(*_, **__):
+        return {"capabilities": told}
+
+    monkeypatch.setattr(AsyncColonyVault, "_request", reply)
+    assert asyncio.run(AsyncColonyVault("col_test", base_url=server.url).vault_may_write()) is None
+
+
 def test_without_httpx_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(ColonyMemoryError, match=r"colony-memory\[async\]"):

@@ -171,7 +171,8 @@ class Hosted:
     async def vault_may_write(self) -> bool | None:
         """True if the account may upload, which takes 10 karma; None if the service does not tell."""
         reply = await self._request("asking what the account may do", "GET", "/me/capabilities")
-        for capability in reply.get("result", reply).get("capabilities") or ():
+        listed = reply.get("result", reply).get("capabilities")
+        for capability in listed if isinstance(listed, list) else ():
             if isinstance(capability, dict) and capability.get("name") == "write_vault":
                 return capability.get("allowed") is not False
         return None
