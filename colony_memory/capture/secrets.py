@@ -26,6 +26,7 @@ __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_nam
 _RAW = "raw private key"
 _DIGITS = 6
 _WARNINGS = 10
+_REST = bytes(range(0x80, 0xC0))  # what remains of a character in UTF-8 at which a place, bounded in bytes, ends
 _ID = pattern(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
 
 
@@ -126,8 +127,8 @@ def find_in_names(names: Iterable[str], links: Mapping[str, str]) -> tuple[Secre
         targets.setdefault(target, []).append(of_links.get(name, name))
     hits = list[tuple[list[str], "list[Place]"]]()
     for name, found in _in_lines([*names, *links]):
-        end = name.find("/", found[-1].hidden[1])
-        hits.append(([_masked(name if end < 0 else name[:end], found)], found))
+        behind = name.encode("utf-8", "surrogatepass")[found[-1].hidden[1] :].count(b"/")
+        hits.append(([_masked(name, found).rsplit("/", behind)[0]], found))
     hits += [(targets[target], found) for target, found in _in_lines(targets)]
     findings = [_finding(n, None, p.kind.name, p.secret) for shown, found in hits for n in shown for p in found]
     return tuple(sorted({f.id: f for f in findings}.values(), key=lambda f: (f.name, f.kind)))
@@ -248,10 +249,9 @@ def _masked(text: str, found: list[Place]) -> str:
     data = text.encode("utf-8", "surrogatepass")
     pieces, end = list[bytes](), 0
     for place in found:
-        start, behind = place.hidden
-        pieces += [data[end:start], f"[masked: {place.kind.name}]".encode("ascii")]
-        end = behind
-    return b"".join([*pieces, data[end:]]).decode("utf-8", "surrogatepass")
+        pieces += [data[end : place.hidden[0]].lstrip(_REST), f"[masked: {place.kind.name}]".encode("ascii")]
+        end = place.hidden[1]
+    return b"".join([*pieces, data[end:].lstrip(_REST)]).decode("utf-8", "surrogatepass")
 
 
 def _search(
@@ -285,7 +285,7 @@ def _without_overlaps(found: Iterable[Place]) -> list[Place]:
             last.append(place)
         elif chosen and place.start < chosen[-1].end:
             before = chosen[-1]
-            hidden = (before.hidden[0], max(before.hidden[1], place.hidden[1]))
+            hidden = (min(before.hidden[0], place.hidden[0]), max(before.hidden[1], place.hidden[1]))
             chosen[-1] = before._replace(end=max(before.end, place.end), hidden=hidden)
         else:
             chosen.append(place)

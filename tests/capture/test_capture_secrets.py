@@ -401,6 +401,30 @@ def test_names_and_links_and_text_without_a_mark_are_searched(tmp_path):
     assert len(read_folder(src, secrets="stop", allow_secrets=ids).allowed) == len(ids)
 
 
+def test_a_secret_in_the_name_of_a_directory_is_one_finding_in_any_script():
+    secret = f"ghp_{drawn(36)}"
+    for directory in ("d", "\u00e9" * 12, "\udcff" * 12, "\u65e5\u672c" * 30):
+        found = find_secrets({f"{directory}/{secret}/sub/{number}.md": "" for number in range(3)})
+        assert [finding.name for finding in found] == [f"{directory}/ghp_[masked: GitHub token]"]
+
+
+def test_no_part_of_a_character_is_left_behind_a_secret():
+    for shift in range(4):
+        text = "\udcff PGPASSWORD=a1" + "b" * shift + "\u00e98Q\u00fc" * 40  # longer than a password is followed
+        masked = mask_secrets({"a": text})[0]["a"]
+        before, hidden, rest = masked.partition("[masked: password in a variable]")
+        assert (before, bool(hidden)) == ("\udcff PGPASSWORD=", True)
+        assert text.endswith(rest)
+
+
+def test_of_secrets_within_another_all_are_hidden():
+    secret = f"ghp_{drawn(36)}"
+    address = f"otpauth://totp/{secret}?secret=ABCDQFGHKLMN234567XYZ"
+    hidden = "otpauth://totp/ghp_[masked: one-time password secret]"
+    assert mask_secrets({"a": address})[0]["a"] == hidden
+    assert [finding.name for finding in find_secrets({address: ""})] == [hidden]
+
+
 def test_notes_and_tags_are_searched():
     secret = f"ghp_{drawn(36)}"
     with pytest.raises(SecretsFound, match=r"2 likely secrets.*: note:1: GitHub token, tag: GitHub token"):
