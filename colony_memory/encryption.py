@@ -26,7 +26,7 @@ class Passphrase:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        if not isinstance(text, str) or not text.strip("\ufeff").strip():
+        if not isinstance(text, str) or all(char == "\ufeff" or char.isspace() for char in text):
             raise ValueError("a passphrase must be a non-empty string")
         self._text = text.strip(f"\ufeff{string.whitespace}").strip().replace("\r\n", "\n")
 

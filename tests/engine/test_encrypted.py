@@ -406,7 +406,7 @@ def test_arguments_that_are_wrong_are_named_and_not_repeated(vault, options, why
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "\ufeff", "\ufeff\r\n", 7, None])
+@pytest.mark.parametrize("text", ["", "  \n", "\ufeff\r\n", " \ufeff\n", "\xa0\ufeff\x1f", 7, None])
 def test_a_passphrase_that_is_none(text):
     with pytest.raises(ValueError, match="non-empty"):
         Passphrase(text)
