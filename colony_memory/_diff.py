@@ -195,7 +195,8 @@ class File(NamedTuple):
     def text(self) -> str | None:
         if isinstance(self.content, bytes) or "\0" in self.content[:_LOOKED_AT]:
             return None
-        return self.content
+        # In a link a lone surrogate is a byte of a name, for which a text has no form.
+        return None if self.mode == LINK and any("\ud800" <= char < "\ue000" for char in self.content) else self.content
 
 
 def patch(before: Mapping[str, File], after: Mapping[str, File]) -> str:
@@ -270,7 +271,9 @@ def _escaped(char: str) -> str:
         return f"\\{_ESCAPES[char]}"
     if char.isprintable() or char == " ":
         return char
-    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+    # A byte of a name that is not UTF-8 has become a lone surrogate; write it as that byte, as a restore does.
+    policy = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", policy))
 
 
 def _ended(as_quoted: str, name: str) -> str:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -38,6 +39,7 @@ NAMES = [
     'quo"te\\.md',
     "line\nfeed\tand tab.md",
     "\u202ertl.md",
+    *(["caf\udce9/\udcff\u00e9 \udced\udcb3.md"] if sys.platform == "linux" else []),
 ]
 
 
@@ -123,6 +125,8 @@ def test_what_is_no_text_is_said_and_keeps_nothing_else_from_applying(tmp_path):
         assert f"Binary files {line} differ\n" in text
     texts = {name: File("1\n") for name in "az"}
     assert applied(texts, text, tmp_path / "root", ["git", "apply", "-"]) == {name: File("2\n") for name in "az"}
+    line = "Binary files a/l and /dev/null differ\n"  # the target's byte would become another in the text of a patch
+    assert file_patch("l", File("\udcff", LINK), File("\udcff")).startswith(line)
     assert file_patch("m", File(b"\xff"), None) == "Binary files a/m and /dev/null differ\n"
     assert file_patch("m", File(b"\xff"), File(b"\xff", EXECUTABLE)).endswith("new mode 100755\n")
     assert file_patch("m", File(b"\xff"), File(b"\xff")) == ""
@@ -137,7 +141,8 @@ def test_nothing_that_is_in_a_text_or_name_is_taken_for_more_than_a_line():
         r'+++ "b/a\n+++ b/../../evil"',
         "@@ -0,0 +1 @@",
     ]
-    assert file_patch("\udce9\u202e", None, File("")).startswith(r'diff --git "a/\355\263\251\342\200\256"')
+    assert file_patch("\udce9\u202e", None, File("")).startswith(r'diff --git "a/\351\342\200\256"')
+    assert file_patch("\ud83d", None, File("")).startswith(r'diff --git "a/\355\240\275"')
 
 
 def test_what_would_take_too_long_is_replaced_and_said_to_be():
