@@ -35,6 +35,8 @@ from colony_memory.shell import words as text
         (["restore", "latest", ""], "an empty path"),
         (["restore", "../x", "out"], "names no snapshot"),
         (["restore", "latest", "out", "--snapshot", "latest"], "each name a snapshot"),
+        (["diff", ""], "an empty path"),
+        (["diff", "latest", ""], "an empty path"),
         (["cat", "latest"], "names a snapshot, and the NAME is missing"),
         (["cat", ""], "an empty name"),
         (["cat", "latest", "a.md", "b.md"], "'b.md' is too much"),
