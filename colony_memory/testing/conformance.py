@@ -85,7 +85,9 @@ def listed_items(reply: Any) -> list[Any]:
 
 
 def _listed_names(reply: Any) -> set[str]:
-    return {item["filename"] if isinstance(item, Mapping) else item for item in listed_items(reply)}
+    names = [item.get("filename") if isinstance(item, Mapping) else item for item in listed_items(reply)]
+    check(all(isinstance(name, str) for name in names), "a listing has an entry without a filename that is text")
+    return {str(name) for name in names}
 
 
 def _read_text(vault: Any, filename: str) -> Any:
@@ -127,12 +129,13 @@ def check_listed(reply: Any, sizes: Mapping[str, int]) -> None:
     """Check that a listing names exactly these files, each once, with these sizes if it gives any."""
     items, names, bare = listed_items(reply), _listed_names(reply), unwrap(reply)
     envelope = bare if isinstance(bare, Mapping) else {}
-    cut = envelope.get("has_more") or envelope.get("next_cursor") or envelope.get("total", 0) > len(items)
+    total = envelope.get("total")
+    cut = envelope.get("has_more") or envelope.get("next_cursor") or (isinstance(total, int) and total > len(items))
     check(len(items) == len(names), "a file is listed twice")
     check(names <= set(sizes), f"listed, but not there: {sorted(names - set(sizes))}")
     check(names == set(sizes) or cut, f"there, but not listed: {sorted(set(sizes) - names)}")
     for item in items:
-        if isinstance(item, Mapping) and "content_size" in item:
+        if isinstance(item, Mapping) and item.get("content_size") is not None:
             name, size = item["filename"], item["content_size"]
             check(size == sizes[name], f"{name} is listed with {size} bytes, not {sizes[name]}")
 

@@ -137,6 +137,14 @@ DEFECTS = {
         replying("vault_list_files", lambda reply: {"items": reply["items"][:20], "total": len(reply["items"][:20])}),
         "test_listing_names_every_file",
     ),
+    "lists a page, and no number": (
+        replying("vault_list_files", lambda reply: {"items": reply["items"][:20], "total": None}),
+        "test_listing_names_every_file",
+    ),
+    "lists sizes alone": (
+        items(lambda found: [{"content_size": item["content_size"]} for item in found]),
+        "test_listing_names_every_file",
+    ),
     "lists wrong sizes": (
         items(lambda found: [{**item, "content_size": item["content_size"] + 1} for item in found]),
         "test_listing_names_every_file",
@@ -209,6 +217,14 @@ def test_a_listing_that_says_it_is_cut_passes():
             return {"items": reply["items"][:20], "total": reply["total"]}
 
     VaultBackendTests().test_listing_names_every_file(Cut())
+
+
+def test_a_listing_may_have_nothing_where_it_tells_no_number():
+    unknown = replying(
+        "vault_list_files",
+        lambda reply: {"items": [{**item, "content_size": None} for item in reply["items"]], "total": None},
+    )
+    VaultBackendTests().test_listing_names_every_file(unknown())
 
 
 @pytest.mark.parametrize("test", ["test_conditional_upload_on_absence", "test_prefix_listing"])
