@@ -130,11 +130,7 @@ def read_runs(vault_url: str, label: str) -> RunLog | None:
         path = last_run_path(vault_url, label)
     except ColonyMemoryError:  # no watch can have recorded a run
         return None
-    try:
-        return _read(path)
-    except OSError as error:
-        _warn_unreadable(path, error.strerror or str(error))
-        return None
+    return _read(path)
 
 
 def write_last_run(path: Path, run: LastRun) -> None:
@@ -151,16 +147,18 @@ def write_last_run(path: Path, run: LastRun) -> None:
 
 
 def _read(path: Path) -> RunLog | None:
-    """The recorded runs; a malformed file counts for none, with a warning."""
-    contents = read_file(path, _MOST_BYTES)
-    if contents is None:
-        return None
+    """The recorded runs; a file that cannot be read, or is malformed, counts for none, with a warning."""
     why = "malformed, or of another version"
     try:
+        contents = read_file(path, _MOST_BYTES)
+        if contents is None:
+            return None
         document = json.loads(contents.data)
         success, failure, failed = document["last_success"], document["last_failure"], document["failed_since"]
         if document["version"] == _VERSION and type(failed) is int and failed >= 0 and (failure if failed else success):
             return RunLog(_run(success), _run(failure), failed)
+    except OSError as error:
+        why = error.strerror or str(error)
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         why = f"{why} ({error})"
     _warn_unreadable(path, why)

@@ -91,6 +91,7 @@ def log_of(**changes):
         (log_of(last_success={**GOOD, "when": None}), "malformed"),
         (log_of(last_failure={**GOOD, "next_run": "2026-11-01T12:00:00"}), "without its zone"),
         (b"\xff", "utf-8"),
+        (" " * 2**20 + "{}", "larger than"),
         (None, "a directory, not a plain file"),
     ],
 )

@@ -15,6 +15,7 @@ from turning_clock import TurningClock
 from colony_memory import SnapshotInfo
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    ColonyMemoryWarning,
     RateLimited,
     VaultUnavailable,
 )
@@ -167,7 +168,8 @@ def test_bad_arguments(name, value):
 def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
     (tmp_path / "state.json").mkdir()
     runs = Runs(saved("a"))
-    runs.go(state=tmp_path / "state.json", stop=10)
+    with pytest.warns(ColonyMemoryWarning, match="cannot be read"):
+        runs.go(state=tmp_path / "state.json", stop=10)
     assert runs.watch.last_error is None
     for line in runs.lines:
         assert line.startswith("saved a")
