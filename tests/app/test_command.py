@@ -50,6 +50,7 @@ def test_of_a_file_it_runs_beside_it_and_of_several_in_the_first(memory, folder,
         (python("import sys; sys.exit(1)"), "exit code 1; nothing", True),
         ("there-is-no-such-program", "there is no such program", False),
         ("/dev/null", "there is no such program", False),
+        ("'~/bin/copy' a", "~ is not expanded here", False),
     ],
 )
 def test_where_it_fails_nothing_is_saved(memory, folder, given, why, mends):
@@ -77,6 +78,11 @@ def test_what_lies_in_the_folder_is_not_run(memory, folder, monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join(["", ".", os.environ["PATH"]]))
     with pytest.raises(ColonyMemoryError, match="no such program"):
         save_folder(memory, folder, before="checkpoint")
+    (folder / "~").mkdir()
+    (folder / "checkpoint").rename(folder / "~" / "checkpoint")
+    monkeypatch.chdir(folder)
+    with pytest.raises(ColonyMemoryError, match="~ is not expanded here"):
+        save_folder(memory, folder, before="'~/checkpoint'")
     assert not (folder / "ran").exists()
 
 

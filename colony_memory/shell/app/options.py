@@ -38,9 +38,10 @@ def run_before(command: str, folder: Path) -> None:
     named = f"the command that goes before each backup, {shlex.quote(words[0])},"
     # Never run a program from the folder itself, which a relative entry of PATH would find.
     path = os.pathsep.join(entry for entry in os.get_exec_path() if os.path.isabs(entry))  # noqa: PTH117
-    program = shutil.which(words[0], path=path)
+    program = None if words[0].startswith("~") else shutil.which(words[0], path=path)
     if program is None:
-        raise ColonyMemoryError(f"{named} cannot be run: there is no such program; nothing was saved")
+        why = "~ is not expanded here" if words[0].startswith("~") else "there is no such program"
+        raise ColonyMemoryError(f"{named} cannot be run: {why}; nothing was saved")
     with tempfile.TemporaryFile() as out:
         # In a session of its own, so that its child processes can be ended with it.
         kw: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out, "start_new_session": True}
