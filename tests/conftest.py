@@ -26,7 +26,7 @@ def pytest_configure():
     """What a shell or nohup has the tests ignore, every process of a test would ignore too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in ("SIGHUP", "SIGTERM"):
+    for name in ("SIGHUP", "SIGQUIT", "SIGTERM"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
