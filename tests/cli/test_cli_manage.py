@@ -170,7 +170,7 @@ def test_prune_of_leftovers_keeps_every_snapshot(cli, vault, three):
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_without_a_terminal_nothing_is_deleted_unless_yes(vault, three, verb, more):
     done = process(*verb, *more)
-    what = "this deletes, and there is no terminal to ask on"
+    what = "nothing was deleted: there is no terminal to ask on"
     assert fails(done, 2).startswith(f"error: {what}")
     if more:
         assert json.loads(done.stderr) == {"error": what, "kind": "Failure", "code": 2, "hint": "add --yes"}
@@ -321,7 +321,8 @@ def test_the_plan_is_shown_and_nothing_is_written(cli, memory_dir, tmp_path):
 
 def test_a_text_and_a_file_go_and_folders_that_hold_them_are_named(cli, refused, memory_dir, tmp_path):
     arguments = ("rewrite", "--replace-text", replacements(tmp_path, f"{SECRET}==>***\n"), "--exclude", "keys.md")
-    assert "--yes" in refused(2, *arguments)
+    line = refused(2, *arguments)
+    assert line.startswith("error: nothing was rewritten: there is no terminal to ask on; add --yes")
     code, out, err = cli(*arguments, "--yes")
     assert (code, out) == (1, "label default: 1 snapshot saved anew, 1 snapshot deleted\n")
     held = [str(memory_dir / name) for name in ("MEMORY.md", "keys.md")]

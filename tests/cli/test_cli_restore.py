@@ -23,7 +23,7 @@ SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours
 def test_restore_shows_a_plan_and_writes_nothing(cli, vault, folder, tmp_path):
     out = tmp_path / "out"
     cli("backup", folder)
-    code, said, err = cli("restore", "--dry-run", out)
+    code, said, err = cli("restore", "--dry-run", "--quiet", out)
     assert (code, err) == (0, "")
     assert said.splitlines()[:3] == [
         "would create  MEMORY.md",

@@ -158,6 +158,30 @@ def test_a_plan_of_a_start_says_what_would_become_of_each_file(cli, vault, memor
     cli("run", memory, "--", "agent")
     code, out, _ = cli("run", "--dry-run", memory, "--", "agent")
     assert out.startswith(f"{memory} would stay as it is: the latest snapshot is 20")
+    assert cli("run", "--dry-run", "--quiet", memory, "--", "agent")[1] == out
+
+
+def test_a_start_that_cannot_restore_says_why_once_and_its_plan_too(cli, vault, memory):
+    save(vault, {"MEMORY.md": "two years"})
+    (memory / "MEMORY.md").mkdir(parents=True)
+    code, out, _ = cli("run", "--dry-run", memory, "--", "agent")
+    reason = out.partition(f"{memory} would stay as it is: ")[2].strip()
+    assert (code, "MEMORY.md" in reason) == (1, True), out
+    code, _, err = cli("run", memory, "--", "agent")
+    assert (code, err.count(reason), err.count("stays as it is")) == (1, 1, 1), err
+
+
+def test_a_plan_of_a_start_for_programs(cli, vault, memory):
+    plan = ("run", "--dry-run", "--json", memory, "--", "agent")
+    first = json.loads(cli(*plan)[1])
+    assert (first["directory"], first["dry_run"], first["told"]) == (str(memory), True, [])
+    assert (first["latest"], first["restored"], first["failed"]) == (None, None, None)
+    assert first["missing"].startswith("nothing is saved yet under label 'default'")
+    info = save(vault, {"MEMORY.md": "two years"})
+    answer = json.loads(cli(*plan)[1])
+    restored = answer["restored"]
+    assert (answer["latest"], restored["info"]["snapshot_id"]) == (info.snapshot_id, info.snapshot_id)
+    assert (restored["written"]["created"], answer["failed"], memory.exists()) == (["MEMORY.md"], None, False)
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,11 @@ def test_a_person_is_asked_before_anything_is_deleted(environment, vault, answer
     assert len(ColonyMemory(backend=vault).list_snapshots()) == left
 
 
+def test_a_no_to_a_rewrite_says_that_nothing_was_rewritten(environment, vault):
+    got, sent = on_terminal("rewrite", "--vault", vault.path, "--format", "1", env=environment, typed="n\n")
+    assert (got, "error: nothing was rewritten" in plain(sent)) == (1, True), sent
+
+
 def test_a_person_sees_the_plan_before_the_question(environment, vault):
     got, sent = on_terminal("prune", "--vault", vault.path, "--keep", "1", env=environment, typed="y\n")
     lines = plain(sent[sent.index("keep  ") :]).splitlines()

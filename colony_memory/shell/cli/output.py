@@ -87,9 +87,9 @@ class Output(Value):
         else:
             self.answer("\n".join(lines))
 
-    def done(self, document: object, *lines: str) -> None:
-        """Report what was done: programs get the document, people the lines, unless --quiet."""
-        if self.as_json or not self.quiet:
+    def done(self, document: object, *lines: str, dry_run: bool = False) -> None:
+        """Report what was done: programs get the document, people the lines, unless --quiet; a plan was asked for."""
+        if self.as_json or dry_run or not self.quiet:
             self.show(document, *map(shown, lines))
 
     def note(self, line: str) -> None:
@@ -141,15 +141,15 @@ class Progress:
             show_progress(f"{self.activity}, {detail}")
 
 
-def confirm(question: str, *, yes: bool, as_json: bool, details: Sequence[str] = ()) -> None:
+def confirm(question: str, *, yes: bool, as_json: bool, details: Sequence[str] = (), done: str = "deleted") -> None:
     """Ask below the ``details``, unless ``yes`` answers beforehand. Raises Failure without a yes or a terminal."""
     if yes:
         return
     if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
-        raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
+        raise Failure(f"nothing was {done}: there is no terminal to ask on", code=USAGE, advice="add --yes")
     write(sys.stderr, "".join(f"{line}\n" for line in details) + f"{shown(question)} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure("nothing was deleted", code=FAILED)
+        raise Failure(f"nothing was {done}", code=FAILED)
 
 
 def report_run(run: LastRun, output: Output, *, to_stderr: bool = False) -> None:

@@ -113,7 +113,7 @@ def run_restore(
             for entry in before.left_out:
                 opened.output.warn(f"left out of it: {entry.name}: {entry.reason}")
         lines = restore_lines(restored, directory, dry_run=dry_run, verbose=verbose)
-        opened.output.done(document, *lines)
+        opened.output.done(document, *lines, dry_run=dry_run)
         warn_of_lacks(info, written, restored.filled)
         if salvaged is not None and salvaged.damage is not None:
             _warn_of_salvage(salvaged)

@@ -92,12 +92,15 @@ def run_run(
     if dry_run:
         with open_memory(common) as opened, errors.signals_raise(first_only=True):
             begun = start(opened.memory, dry_run=True)
-        if begun.restored is not None:
-            lines = restore_lines(begun.restored, directory, begun.told, dry_run=True, verbose=verbose)
+        restored, latest = begun.restored, f"the latest snapshot is {begun.latest}"
+        if restored is not None:
+            lines = restore_lines(restored, directory, begun.told, dry_run=True, verbose=verbose)
         else:
-            reason = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
+            reason = begun.failed or ("nothing is saved yet" if begun.is_first else latest)
             lines = [*begun.told, f"{directory} would stay as it is: {reason}"]
-        output.report(*lines)
+        output.done({"directory": directory, "dry_run": True, **asdict(begun)}, *lines, dry_run=True)
+        if restored is not None:
+            warn_of_lacks(restored.info, restored.written)
         return FAILED if begun.failed else 0
     again = partial(errors.command, label=label, given=asdict(common))
     with ExitStack() as stack:
@@ -156,7 +159,7 @@ def _report_start(begun: Begun, directory: str, output: Output, *, where: str, a
         output.warn(message)
     if begun.failed is not None:
         output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
-    if begun.is_first:
+    elif begun.is_first:
         output.note(f"{begun.missing}, in {where}: a first start")
     elif begun.restored is None:
         output.note(f"{directory} stays as it is; the latest snapshot is {begun.latest}")

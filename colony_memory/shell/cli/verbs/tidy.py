@@ -111,7 +111,7 @@ def run_delete(
             snapshot_id = find_id(opened.memory, snapshot, label=label)
         named, document = f"snapshot {snapshot_id} of label {label}", {"label": label, "deleted": snapshot_id}
         if dry_run:
-            opened.output.done({**document, "dry_run": True}, f"would delete {named}; nothing deleted")
+            opened.output.done({**document, "dry_run": True}, f"would delete {named}; nothing deleted", dry_run=True)
             return
         confirm(f"delete {named} for good?", yes=yes, as_json=common.as_json)
         with opened.working("Deleting from"):
@@ -158,7 +158,7 @@ def run_rewrite(
             for plan in plans
         ]
         if not dry_run and any(plan.writes for plan in plans):
-            confirm("save anew, and delete what is there?", yes=yes, as_json=common.as_json, details=summary)
+            confirm("save anew, and delete the old?", yes=yes, as_json=common.as_json, details=summary, done="rewritten")
         reports, lines = plans, [*summary, "nothing written"]
         if not dry_run:
             with opened.working("Rewriting"):
@@ -171,7 +171,7 @@ def run_rewrite(
                 lines.append(f"{count(len(report.left), 'file')} may hold it until {report.until}: then run {cleanup}")
         holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         document = {"rewritten": [asdict(item) for item in reports], "held_by": [str(item) for item in holders]}
-        (output.show if dry_run else output.done)(document, *lines)
+        output.done(document, *lines, dry_run=dry_run)
         for file in holders:
             output.warn(f"{file} on this host still holds it, and the next backup saves it again")
     return FAILED if holders else 0

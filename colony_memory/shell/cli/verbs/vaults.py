@@ -217,7 +217,7 @@ def run_import(file: str, *, label: str | None = None, dry_run: bool = False, co
             outcome = f"would import {named}, {stored(info)}; nothing written"
         latest = f"it is {'' if info.head else 'not '}the latest of its label"
         lines = [outcome] if dry_run and not info.reused else [outcome, latest]
-        opened.output.done({"snapshot": asdict(info), "dry_run": dry_run}, *lines)
+        opened.output.done({"snapshot": asdict(info), "dry_run": dry_run}, *lines, dry_run=dry_run)
 
 
 def run_copy(
@@ -269,7 +269,7 @@ def run_copy(
             "latest": dict(report.latest),
             "dry_run": dry_run,
         }
-        output.done(document, outcome, *(["nothing written"] if dry_run else latest))
+        output.done(document, outcome, *(["nothing written"] if dry_run else latest), dry_run=dry_run)
         for name, reason in report.left_out.items():
             output.warn(f"left out: {name}: {reason}")
     return FAILED if report.left_out else 0
