@@ -62,7 +62,7 @@ def require_as_meant(argument: str, value: str) -> str:
     """The value, unless it carries over syntax of a settings file. The error does not repeat it: it may be a key."""
     excess = ""
     if len(value) > 1 and value[0] == value[-1] in "\"'":
-        excess = "within quotes, which are taken for a part of it"
+        excess = "within quotes, which count as part of it"
     elif value.strip("\n") != value or any(char < " " and char not in "\n\t" for char in value):
         excess = "with a line end or another control character"
     elif "\ufeff" in value:

@@ -231,10 +231,10 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
     part = changed_part(texts[0] or "", texts[1] or "", around=_CONTEXT)
     matcher = part.match(steps or Steps())
     if matcher is None:
-        return f"Very much differs in {new}: its lines are not shown\n"
+        return f"Too much differs in {new}: its lines are not shown\n"
     hunks = list(_hunks(matcher, above=part.before))
     if not matcher.exact:
-        head.insert(0, f"Very much differs in {new}: lines may be shown as replaced that stayed\n")
+        head.insert(0, f"Too much differs in {new}: some unchanged lines may be shown as replaced\n")
     if hunks:
         head += [f"--- {_ended(from_, name)}\n", f"+++ {_ended(to, name)}\n"]
     return "".join((*head, *hunks))

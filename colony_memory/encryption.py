@@ -99,7 +99,7 @@ def _keys_of(source: object) -> Sequence[str]:
     try:
         return age.split_identities(read_written(data).strip())
     except UnicodeDecodeError:
-        raise ValueError(f"key file {os.fspath(source)!r} is no text") from None
+        raise ValueError(f"key file {os.fspath(source)!r} is not text") from None
     except ValueError as error:
         raise ValueError(f"key file {os.fspath(source)!r}: {error}") from None
 

@@ -251,7 +251,7 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
     signature = manifest.get("signature")
     try:
         if not isinstance(signature, dict):
-            raise ValueError("it is no object")  # noqa: TRY004 - what was read is wrong
+            raise ValueError("it is not an object")  # noqa: TRY004 - what was read is wrong
         if signature.get("alg") != "ed25519":
             raise ValueError(f"unsupported signature alg: {shown(signature.get('alg'))}")
         key_id, sig = expect(signature, "key_id", TEXT), expect(signature, "sig", TEXT)

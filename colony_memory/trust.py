@@ -52,8 +52,8 @@ class Trust(Value):
             issuer = verify_manifest(manifest)
         except UntrustedSnapshot as error:
             msg = (
-                f"{name} is not as it was signed: {error.message}; restore an older one by its id, or fall back to "
-                "the newest intact one"
+                f"{name} does not match its signature: {error.message}; restore an older one by its id, or fall back "
+                "to the newest intact one"
             )
             raise UntrustedSnapshot(msg, hint=Hint("restore", "fallback", value=True)) from error
         self.admit(issuer, manifest.get("snapshot_id"), what=name)
@@ -69,7 +69,7 @@ class Trust(Value):
         try:
             issuer = verify_manifest(pointer)
         except UntrustedSnapshot as error:
-            raise UntrustedSnapshot(f"{name} is not as it was signed: {error.message}") from error
+            raise UntrustedSnapshot(f"{name} does not match its signature: {error.message}") from error
         # A key that is trusted only up to a snapshot is not believed for a pointer that names nothing.
         self.admit(issuer, pointer.get("snapshot_id") or None, what=name)
         if pointer.get("went_back_from") is not None:

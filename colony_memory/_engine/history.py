@@ -307,7 +307,7 @@ class Pattern:
         if not require_text("a pattern", pattern):
             raise ValueError("an empty pattern is in every line: say what to look for")
         if "\n" in pattern:
-            raise ValueError("a pattern is looked for in one line, and there is a line feed in it")
+            raise ValueError("a pattern is searched for within single lines, so it must not hold a line feed")
         self._text = pattern if fixed and not ignore_case else None
         flags = re.IGNORECASE if ignore_case else 0
         self._regex = _compiled(re.escape(pattern) if fixed else pattern, flags)

@@ -104,9 +104,8 @@ class Terms:
             if rest.keys() == {"format"}:
                 del kept[name]
         if hidden:
-            raise ColonyMemoryError(
-                f"{named}: the text to replace is in a file that is no text, a name or a link: exclude {few(hidden)}"
-            )
+            where = "in a file that is not text, in a name, or in a link"
+            raise ColonyMemoryError(f"{named}: the text to replace is {where}: exclude {few(hidden)}")
         if not kept:
             raise ColonyMemoryError(f"{named} would be left with nothing: delete it first")
         return {name: text if name in records else self.text(text) for name, text in kept.items()}

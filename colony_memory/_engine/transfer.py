@@ -80,7 +80,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
     with outside_verbs():  # its files are not of this vault
         loaded = await Reader(offline).read(exported.label, exported.snapshot_id)
     for name in exported.files.keys() - loaded.files.keys():
-        raise SnapshotCorrupt(f"{name} is no file that {loaded.named} needs", file=name)
+        raise SnapshotCorrupt(f"{name} is not a file that {loaded.named} needs", file=name)
     try:
         delivery = Delivery(session, await look_whole(session, exported.label), None, dry_run=dry_run)
         wrote = await delivery.bring(loaded)

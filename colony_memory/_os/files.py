@@ -76,7 +76,7 @@ class Files(Directory):
         if owner is not None and os.name != "nt":
             access = facts.st_uid, facts.st_nlink, facts.st_mode & 0o077
             if access != (owner, 1, 0):
-                raise self.unfit(name, "it is not its owner's alone")
+                raise self.unfit(name, "others have access to it")
         return Contents(bytes(data), facts)
 
     def create(self, name: str, data: bytes) -> None:

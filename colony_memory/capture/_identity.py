@@ -85,8 +85,8 @@ def _require_unmoved(places: Mapping[str, Path]) -> None:
     for path, before in places.items():
         if real_path(path) != before:
             raise ColonyMemoryError(
-                f"{path!r} is not what it was, {str(before)!r}: a link stands there; if that is meant, save it once by "
-                "hand"
+                f"{path!r} no longer leads to {str(before)!r}: a link has taken its place; if that is intended, save "
+                "it once by hand"
             )
 
 

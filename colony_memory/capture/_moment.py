@@ -39,8 +39,8 @@ STEP = 10_000_000  # nanoseconds of a kernel's tick: a change may be this much l
 # in their bytes alone: no timestamp says when their writer pauses.
 APART, TRIES = 0.2, 4
 NEVER_STILL = (
-    "never held still for a moment while it was read; left out as one set: save it while its program is stopped, or "
-    "save a copy that the program makes"
+    "kept changing while it was read, so the whole set was left out: save it while its program is stopped, or save a "
+    "copy that the program makes"
 )
 
 

@@ -63,7 +63,7 @@ class FileInUse(ColonyMemoryError):
     def __init__(self, target: Path, users: Mapping[str, str]) -> None:
         programs, names = listed(list(dict.fromkeys(users.values())), most=3), quoted(list(users))
         super().__init__(
-            f"open in {str(target)!r} by {programs}, which would go on with what was there before: {names}; "
+            f"open in {str(target)!r} by {programs}, which would go on with the old content: {names}; "
             "nothing was written; stop what has it open, and try again"
         )
         self.users = dict(users)

@@ -296,7 +296,8 @@ class Found:
             parts, why = getattr(error, "parts", ()), f"a part of {entry.name!r}, which is left out"
             self._leave([entry], reason_of(error))
         except TooLarge as error:
-            self._leave([entry], f"{shown_size(error.size)}, with all before it {self.room.exceeded}", unread=False)
+            why = f"{shown_size(error.size)}, which together with all files before it is {self.room.exceeded}"
+            self._leave([entry], why, unread=False)
         except MemoryError:
             self._leave([entry], f"{shown_size(entry.size)}, for which there is not enough memory", unread=False)
         else:

@@ -65,7 +65,7 @@ def warn_unfinished(target: Path, *, stacklevel: int) -> None:
     journals = [journal for record in list_records() if (journal := _concerning(record, target)) and _is_there(journal)]
     if journals:
         journal = next((entry for entry in journals if entry.phase == MOVING), journals[0])
-        then = "puts back first what was there before" if journal.phase == MOVING else "clears away what that left"
+        then = "first restores the previous state" if journal.phase == MOVING else "removes its leftovers"
         text = f"a restore into {journal.folder!r} is under way or was cut off: this is the folder as it is now"
         warnings.warn(f"{text}, and its next restore or backup {then}", ColonyMemoryWarning, stacklevel=stacklevel + 1)
 
@@ -78,8 +78,9 @@ def _read(record: Record) -> Journal | None:
         return record.read()
     except ValueError as error:
         raise Unsettled(
-            f"a restore was cut off, and its state {str(record.path)!r} cannot be read ({error}): look for a directory "
-            f".colony-memory-restoring-… in the folder, put back what is in its 'kept' by hand; {_leaving(record)}"
+            f"a restore was cut off, and its state {str(record.path)!r} cannot be read ({error}): look for a "
+            f"directory .colony-memory-restoring-… in the folder, and move the files in its 'kept' back by hand; "
+            f"{_leaving(record)}"
         ) from error
 
 

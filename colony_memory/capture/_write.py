@@ -164,8 +164,8 @@ def place_documents(
             # A plan for an existing folder omits its unchanged files: if it is gone since, one move would lose these.
             (_file_by_file if plan.found or os.path.lexists(plan.target) else _in_one_move)(plan)
         if plan.in_use:
-            alert = f"while a program has it open, {quoted(list(plan.in_use))} was replaced: it goes on with what was "
-            alert += "there before, and what it writes from now on is lost; start it anew"
+            alert = f"{quoted(list(plan.in_use))} was replaced while a program has it open: the program goes on with "
+            alert += "the old content and loses what it writes from now on; restart it"
             warnings.warn(alert, ColonyMemoryWarning, stacklevel=3)
     return _written(plan, unsaved, in_use, {} if query is None else query.why)
 

@@ -302,7 +302,7 @@ def _load(
         return None
     known = json.loads(found.data)
     if not isinstance(known, dict) or known.get("format") != form:
-        raise ValueError("it is of a form that this version does not know")
+        raise ValueError("its format is unknown to this version")
     if header is None:
         return known
     known_folders, folders = _folders(known), _folders(header)

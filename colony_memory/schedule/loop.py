@@ -154,7 +154,7 @@ class Loop(Generic[_R]):
         try:
             thread.start()
         except RuntimeError as error:
-            raise ColonyMemoryError(f"nothing can be saved beside this program: {error}") from error
+            raise ColonyMemoryError(f"no backups can be made alongside this program: {error}") from error
         self._thread = thread
 
     @property

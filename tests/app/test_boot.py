@@ -265,7 +265,7 @@ def test_where_the_folder_cannot_be_saved_first_it_stays_and_that_is_told(world)
     (world.here / ".cmemignore").write_text("a.md\n")
     before = world.texts()
     begun = begin(world.memory, world.here)
-    assert "the folder as it is was not saved" in begun.failed
+    assert "the folder's current state was not saved" in begun.failed
     assert world.texts() == before
     assert begun.latest == world.memory.latest().snapshot_id
 
@@ -378,7 +378,7 @@ def test_a_link_that_took_the_place_of_the_folder_gets_nothing(tmp_path, above):
     gone.rename(tmp_path / "gone")
     gone.symlink_to(private.parent if above else private)
     for _ in range(2):
-        with pytest.raises(ColonyMemoryError, match="a link stands there"):
+        with pytest.raises(ColonyMemoryError, match="a link has taken its place"):
             begin(memory, place)
     assert list(private.iterdir()) == []
     save_folder(memory, tmp_path / "gone" / "memory" if above else tmp_path / "gone")

@@ -66,7 +66,7 @@ def test_everything_that_may_stand_in_one():
         ({"zzz": 1}, "zzz is not known; keys are vault, label, key_file, "),
         ({"key-file": "/k"}, "key-file is not known; did you mean key_file?"),
         ({"api_key": "col_secret"}, "api_key: secrets do not belong in this file; "),
-        ({"sets": {"a": {"paths": ["/a"]}}}, r"\[sets\]: this file has no tables any more; a setting"),
+        ({"sets": {"a": {"paths": ["/a"]}}}, r"\[sets\]: tables are not supported; put settings"),
         ({"label": "A b"}, "label: label 'A b' cannot be used as it is"),
         ({"keep": 0}, "keep: must be a whole number from 1 up"),
         ({"keep_within": "2 fortnights"}, "keep_within: '2 fortnights' is not a len"),

@@ -101,7 +101,7 @@ def test_an_empty_variable_is_not_one_that_is_not_set(monkeypatch, name, value):
 
 
 @pytest.mark.parametrize(
-    ("url", "says"), [("memory:", "would be gone"), ("colony:", "needs a key"), ("ftp://x", "not a kind of vault")]
+    ("url", "says"), [("memory:", "is gone when"), ("colony:", "needs a key"), ("ftp://x", "not a kind of vault")]
 )
 def test_what_cannot_be_opened(url, says):
     with pytest.raises(ValueError, match=says):

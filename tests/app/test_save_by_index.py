@@ -396,12 +396,12 @@ def test_what_runs_unattended_refuses_a_link_that_took_the_place_of_the_folder(p
     private.mkdir()
     (private / "key.md").write_text("private")
     place.symlink_to(private)
-    with pytest.raises(ColonyMemoryError, match="a link stands there"):
+    with pytest.raises(ColonyMemoryError, match="a link has taken its place"):
         unattended()
     assert "key.md" not in ColonyMemory(backend=vault).restore()
     place.unlink()
     place.symlink_to(moved)
-    with pytest.raises(ColonyMemoryError, match="a link stands there"):
+    with pytest.raises(ColonyMemoryError, match="a link has taken its place"):
         unattended()
     save_paths(ColonyMemory(backend=vault), [place])  # which is meant
     assert unattended().info.reused
@@ -419,7 +419,7 @@ def test_a_link_that_comes_while_nobody_looks_saves_nothing(place, vault, tmp_pa
 
     monkeypatch.setattr(saving_module, "read_by_index", swapped)
     saving = FolderSave(ColonyMemory(backend=vault), place, BackupOptions(), unattended=True)
-    with saving, pytest.raises(ColonyMemoryError, match="a link stands there"):
+    with saving, pytest.raises(ColonyMemoryError, match="a link has taken its place"):
         saving.read()
     assert ColonyMemory(backend=vault).list_snapshots() == []
 

@@ -47,7 +47,7 @@ def test_what_is_not_text_takes_more_room(tmp_path):
     assert reasons(tmp_path, max_bytes=2_700) == {}
     found = reasons(tmp_path, max_bytes=2_100)
     assert set(found) == {"b.png"}
-    assert "with all before it more than" in found["b.png"]
+    assert "together with all files before it is more than" in found["b.png"]
 
 
 def test_what_there_is_no_room_or_memory_for_when_it_is_read_is_named(tmp_path, monkeypatch):
@@ -63,7 +63,7 @@ def test_what_there_is_no_room_or_memory_for_when_it_is_read_is_named(tmp_path, 
     monkeypatch.setattr(_reading, "read_contents", growing)
     found = reasons(tmp_path, max_bytes=1000)
     assert found.pop("b.md") == "1 B, for which there is not enough memory"
-    assert found.pop("log").startswith("2.0 kB, with all before it more than the 1.0 kB")
+    assert found.pop("log").startswith("2.0 kB, which together with all files before it is more than the 1.0 kB")
     assert found == {}
 
 

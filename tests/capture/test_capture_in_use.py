@@ -44,7 +44,7 @@ def test_a_database_that_a_program_has_open_is_not_replaced(tmp_path, saved, mon
         ):
             write_folder(saved, dst)
         assert {name: each for name, each in tree(dst).items() if not name.endswith("-shm")} == before
-        with pytest.warns(ColonyMemoryWarning, match=r"while a program has it open, 'memory\.db' was replaced"):
+        with pytest.warns(ColonyMemoryWarning, match=r"'memory\.db' was replaced while a program has it open: "):
             write_folder(saved, dst, force=True)
         assert rows(dst / "memory.db") == [("saved",)]
         assert names(dst) == ["a.md", "memory.db"]
@@ -190,7 +190,7 @@ def test_what_is_taken_away_counts_too(tmp_path):
     with running(HOLDER, dst / "store/data.bin", "r+"):
         keeping = {"log.jsonl": "{}\n", "a.md": "a"}
         assert set(write_folder(keeping, dst, delete=True, dry_run=True).in_use) == set(PARTS)
-        with pytest.warns(ColonyMemoryWarning, match="while a program has it open, .* was replaced"):
+        with pytest.warns(ColonyMemoryWarning, match="was replaced while a program has it open: "):
             assert set(write_folder(keeping, dst, delete=True, force=True).removed) >= set(PARTS)
 
 

@@ -465,7 +465,7 @@ def test_what_only_has_to_be_cleared_away_is_in_nobodys_way(tmp_path, monkeypatc
         assert len(traces()) == 1
         write_folder({"a.md": "newer"}, dst)
         assert len(traces()) == 2
-        with pytest.warns(ColonyMemoryWarning, match="its next restore or backup clears away what that left"):
+        with pytest.warns(ColonyMemoryWarning, match="its next restore or backup removes its leftovers"):
             write_folder({"a.md": "newest"}, dst, dry_run=True)
     assert not recover(dst)
     assert files(dst) == {**OLD, **files(dst), "a.md": b"newer"}
@@ -558,7 +558,7 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half, spoil):
     half_record().write_bytes(spoil(half_record().read_bytes()))
     before = tree(half)
     for act in (lambda: recover(half), lambda: write_folder({"a.md": "a"}, half)):
-        with pytest.raises(ColonyMemoryError, match=r"its state .* cannot be read .*put back what is in its 'kept'"):
+        with pytest.raises(ColonyMemoryError, match=r"its state .* cannot be read .*move the files in its 'kept' back"):
             act()
     with pytest.warns(ColonyMemoryWarning, match=r"its state .* cannot be read .* rm /"):
         assert "a.md" in read_folder(half).documents

@@ -116,5 +116,5 @@ def test_one_file_is_given_whole_where_there_is_room():
     documents = {METADATA_NAME: dump_metadata(Metadata(files={"a": Sparse(MAGIC + b"5 1 2\nab")}))}
     assert content_of(info, documents, "a") == b"\0ab\0\0"
     huge = {METADATA_NAME: dump_metadata(Metadata(files={"a": Sparse(MAGIC + b"9000000000000 1 2\nab")}))}
-    with pytest.raises(ColonyMemoryError, match="9000000000000 bytes, most of them in holes: restore it"):
+    with pytest.raises(ColonyMemoryError, match="9000000000000 bytes, mostly holes: restore it"):
         content_of(info, huge, "a")

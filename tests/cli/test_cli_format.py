@@ -51,7 +51,7 @@ def test_without_zstd_what_to_install_is_said(folder, vault, cli, refused, monke
     with lose_zstd():
         code, _, err = cli("init", "three")
         assert (code, len(err.splitlines())) == (0, 1)
-        assert f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2" in err
+        assert f"it is for format 1; format 2 takes less room: install {WANTED}, then run init with --format 2" in err
         assert WANTED in refused(1, "init", "four", "--format", "2")
         assert WANTED in refused(1, "backup", "--format", "2", folder)
         code, _, err = cli("backup", "--quiet", folder)

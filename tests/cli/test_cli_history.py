@@ -75,14 +75,14 @@ def test_when_a_line_came_and_went(cli, vault, ids):
     assert cli("grep", "NIGHT", "-i", "--label", "other")[0] == 0
 
 
-def test_more_lines_than_are_told(cli, vault, ids, monkeypatch):
+def test_more_lines_than_are_shown(cli, vault, ids, monkeypatch):
     from colony_memory._engine import history
 
     monkeypatch.setattr(history, "MOST_LINES", 1)
     code, out, err = cli("grep", ".")
     assert code == 0
     assert out.endswith("1 line in 4 snapshots\n")
-    assert "only the newest line is told" in err
+    assert "only the newest line is shown" in err
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_more_lines_than_are_told(cli, vault, ids, monkeypatch):
         (2, ["grep", ""], "an empty pattern"),
         (2, ["grep", "["], "'[' is not a regular expression: unterminated character set at position 0"),
         (2, ["grep", "a{99999999999}"], "is not a regular expression"),
-        (2, ["grep", "a\nb"], "there is a line feed in it"),
+        (2, ["grep", "a\nb"], "must not hold a line feed"),
         (2, ["grep", "-x"], "there is no option -x"),
         (3, ["grep", "a", "--label", "none"], "nothing is saved yet under label 'none'"),
         (3, ["diff", "-p", "latest~9"], "further back than the oldest"),

@@ -362,7 +362,7 @@ def test_a_program_that_may_be_gone_is_said(cli, vault, folder, tmp_path, monkey
     assert not install.in_a_cache()
     (tmp_path / "CACHEDIR.TAG").touch()
     settings = tmp_path / "settings.json"
-    assert "lies in a cache" in cli("hook", "install", "codex", "--settings", settings, "--dry-run", folder)[2]
+    assert "runs from a cache" in cli("hook", "install", "codex", "--settings", settings, "--dry-run", folder)[2]
 
 
 def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkeypatch):

@@ -59,7 +59,7 @@ def test_a_vault_is_made_once_and_used(cli, folder, tmp_path, url):
         ("", 2, "empty vault URL"),
         ("backup@nas:/srv/vault", 2, "not a kind of vault"),
         ("s3://bucket?key=secret", 2, "without a user, a '?'"),
-        ("memory:", 2, "would be gone"),
+        ("memory:", 2, "is gone when"),
         ("colony:", 2, "set COLONY_API_KEY"),
         ("$HOME/vault", 2, "$HOME in"),
         ("memory/MEMORY.md", 2, "is not a directory"),

@@ -149,7 +149,7 @@ def test_what_would_take_too_long_is_replaced_and_said_to_be():
     before, after = "a\n" + "x\n" * 9000, "x\n" * 9001 + "b\n"
     text = file_patch("a.md", File(before), File(after), Steps(1000))
     first, *_ = text.splitlines()
-    assert first == "Very much differs in b/a.md: lines may be shown as replaced that stayed"
+    assert first == "Too much differs in b/a.md: some unchanged lines may be shown as replaced"
     assert text.count("\n-") - 1 == 9001
     assert text.count("\n+") - 1 == 9002
 

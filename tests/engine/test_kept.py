@@ -275,7 +275,7 @@ def test_where_nothing_may_be_deleted_backups_go_on_and_say_what_they_gave_up(wi
     memory = ColonyMemory(backend=vault, format=wire)
     first, *_ = [memory.backup({"a.md": f"text {turn}"}, prune_keep=2).snapshot_id for turn in range(2)]
     with pytest.warns(
-        ColonyMemoryWarning, match=f"these credentials may not delete: {first} of label 'default' is off the"
+        ColonyMemoryWarning, match=f"these credentials may not delete: {first} of label 'default' left the"
     ):
         memory.backup({"a.md": "text 2"}, prune_keep=2)
     assert memory.restore() == {"a.md": "text 2"}

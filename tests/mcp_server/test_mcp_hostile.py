@@ -148,7 +148,7 @@ def test_a_link_that_took_the_place_of_the_folder_is_not_followed(tmp_path):
     desk.root.rename(tmp_path / "moved")
     desk.root.symlink_to(outside)
     for name, arguments in (("backup", {}), ("diff", {"patch": True}), ("status", {}), ("restore", {"force": True})):
-        assert "a link stands there" in desk.refused(name, **arguments)
+        assert "a link has taken its place" in desk.refused(name, **arguments)
     assert [each.name for each in outside.iterdir()] == ["key.md"]
     assert desk.call("list")["total"] == 1
     assert desk.call("show", file="MEMORY.md")["content"]["text"] == "two years\n"

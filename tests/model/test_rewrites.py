@@ -189,7 +189,7 @@ def test_a_folder_loses_a_file_from_its_record_too():
     record = {"empty_dirs": [], "executable": ["run.sh"], "files": {"a.bin": data}, "format": "colony-memory/folder/1",
               "modes": {"a.bin": "600", "run.sh": "755"}}  # fmt: skip
     memory, _ = filled(states=[{"run.sh": "text", RECORD_NAME: json.dumps(record)}])
-    with pytest.raises(ColonyMemoryError, match=r"in a file that is no text.*exclude 'a\.bin'"):
+    with pytest.raises(ColonyMemoryError, match=r"in a file that is not text.*exclude 'a\.bin'"):
         memory.rewrite(replace={SECRET: "gone"})
     memory.rewrite(replace={SECRET: "gone"}, exclude="*.bin")
     left = json.loads(memory.restore()[RECORD_NAME])

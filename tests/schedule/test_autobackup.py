@@ -131,7 +131,7 @@ def test_where_no_thread_can_be_started_it_is_refused(mem, memory, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(ColonyMemoryError, match="nothing can be saved beside this program"), Autobackup(mem, memory):
+    with pytest.raises(ColonyMemoryError, match="no backups can be made alongside"), Autobackup(mem, memory):
         pass
     assert memory.calls == 0
 

@@ -170,7 +170,7 @@ def _warn_if_weaker(job: Job, state: State) -> None:
         hint = Hint("backup", "signer", label=job.label)
         warn(until.format("signed") + "clients that trust the signer refuse it, and the pointer to it", hint=hint)
     if job.session.recipients is None and latest is not None and latest.info.encrypted:
-        warn(until.format("encrypted") + "whoever holds the vault reads it", hint=Hint("open", "encrypt_to"))
+        warn(until.format("encrypted") + "whoever has access to the vault can read it", hint=Hint("open", "encrypt_to"))
 
 
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:

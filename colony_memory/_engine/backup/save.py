@@ -430,7 +430,7 @@ async def _retire(job: Job, done: Published) -> None:
         why = f"older snapshots could not be removed; the next one tries again: {message_of(error)}"
         if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
             why = (
-                f"these credentials may not delete: {', '.join(sorted(removed))} of label {job.label!r} is off the "
-                "list, and its files stay until prune is run with the right to delete"
+                f"these credentials may not delete: {', '.join(sorted(removed))} of label {job.label!r} left the "
+                "list, but the files stay until prune is run with the right to delete"
             )
         warn(f"the backup is done, but {why}")

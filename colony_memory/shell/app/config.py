@@ -233,7 +233,7 @@ def make_retention(rules: Mapping[str, Any]) -> Retention:
 def read_config(document: Mapping[str, Any], *, path: Path) -> Config:
     for key, value in document.items():
         if isinstance(value, dict):
-            why = f"[{key}]: this file has no tables any more; a setting in it holds for every command"
+            why = f"[{key}]: tables are not supported; put settings at the top level, where they apply to every command"
             raise ValueError(why)  # noqa: TRY004 - one type of error
         if key in _SECRET:
             raise ValueError(

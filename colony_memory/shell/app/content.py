@@ -33,7 +33,7 @@ def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> s
         if not isinstance(content, Sparse):
             return content
         if content.size > MAX_BYTES:
-            raise ColonyMemoryError(f"{name!r} is of {content.size} bytes, most of them in holes: restore it instead")
+            raise ColonyMemoryError(f"{name!r} has {content.size} bytes, mostly holes: restore it instead")
         return content.whole()
     if name in METADATA_NAMES and name in documents:
         return documents[name]

@@ -86,7 +86,7 @@ def settled(path: str) -> str:
         raise ValueError("a path holds a variable that was not expanded; within '' a shell expands none")
     require_as_meant("a path", path)
     if _ADDRESS.match(path):
-        raise ValueError("a path of a file is wanted, and an address is given")
+        raise ValueError("expected the path of a file, not an address")
     return os.path.abspath(_home(path))  # noqa: PTH100 - keep a link
 
 
@@ -120,7 +120,7 @@ def _recipients(name: str) -> list[str]:
     try:
         found = read_file(Path(_home(name)), _MAX_BYTES, follow=True)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no name of a file"
+        why = getattr(error, "strerror", None) or "it is not a valid file name"
         raise ValueError(f"the file of recipients cannot be read: {why}") from error
     if found is None:
         # The value is not repeated: it may be a passphrase.
@@ -131,7 +131,7 @@ def _recipients(name: str) -> list[str]:
     try:
         lines = [line.strip() for line in read_written(found.data).splitlines()]
     except ValueError:
-        raise ValueError(f"recipients file {name!r} is no text") from None
+        raise ValueError(f"recipients file {name!r} is not text") from None
     kept = [line for line in lines if line and not line.startswith("#")]
     if not kept:
         raise ValueError(f"recipients file {name!r} has no recipient")

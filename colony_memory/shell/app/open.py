@@ -108,7 +108,7 @@ def choose_place(url: str | None = None) -> Place:
         url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
     kind = url.lower().rstrip("/") if chosen else ""
     if kind == "memory:":
-        raise ValueError("a vault memory: would be gone when this process ends: give a directory")
+        raise ValueError("a vault in memory is gone when this process ends: give a directory")
     if kind == "colony:" and not key:
         raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
     return Place(url, open_vault(url), chosen, passed_over)

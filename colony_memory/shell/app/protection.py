@@ -200,7 +200,7 @@ def _unmerged_of(
             continue
         check = None if quick else _check(memory, info)
         if check is not None and "bad" in (check.manifest, check.parts, check.digest):
-            why = check.problem or "it does not hold"
+            why = check.problem or "it failed verification"
             what = f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}"
             lost.append(Problem(f"{what}; delete it to end this warning", "delete", name, snapshot_id))
             continue
@@ -254,7 +254,7 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
         # A signature that could not be checked is no objection if no signer is pinned.
         if (facts == ("ok", "ok", "ok") or check.sealed) and "bad" not in (check.signature, check.trust):
             return Newest(info, damaged, bool(check.closed), unread)
-        damaged[info.snapshot_id] = check.problem or f"snapshot {info.snapshot_id} does not hold"
+        damaged[info.snapshot_id] = check.problem or f"snapshot {info.snapshot_id} failed verification"
         if facts == ("ok", "unchecked", "unchecked") and check.trust != "bad":
             unread.add(info.snapshot_id)  # it may be good: the extra that reads it is not installed
     return Newest(None, damaged, unread=unread)

@@ -52,7 +52,7 @@ def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
         for place in (name, *(f"{parent}/" for parent in parents_of(name))):
             if why := reasons.get(place):
                 what = f"{name!r} would be replaced, and is not in it ({why})"
-                raise ColonyMemoryError(f"the folder as it is was not saved: {what}; nothing was written")
+                raise ColonyMemoryError(f"the folder's current state was not saved: {what}; nothing was written")
 
 
 def _retire(memory: ColonyMemory, label: str) -> None:
@@ -145,10 +145,10 @@ def restore_folder(
     left_out = host is not None or bool(several("exclude", exclude))
     for is_wrong, why in (
         (snapshot is not None and at is not None, "snapshot and at each name a snapshot: give one of them"),
-        (delete and globs, "delete would remove all that only does not choose: give one of them"),
+        (delete and globs, "delete would remove everything that only does not select: give one of them"),
         (delete and left_out, "delete would remove what a backup of this folder leaves out"),
         (merge and (delete or globs or snapshot_first), "merge joins all of two memories: give it alone"),
-        (salvage and (delete or merge), "what is salvaged is of several snapshots: give it alone"),
+        (salvage and (delete or merge), "a salvage combines several snapshots: give it alone"),
     ):
         if is_wrong:
             raise ValueError(why)
@@ -236,7 +236,7 @@ class Writing:
                 capture = saving.read()
             except NothingToSave as error:
                 if plan.unsaved:
-                    why = f"the folder as it is was not saved: {error}; nothing was written"
+                    why = f"the folder's current state was not saved: {error}; nothing was written"
                     raise ColonyMemoryError(why) from error
                 return None
             _require_saved(capture, plan.unsaved)

@@ -320,7 +320,7 @@ def option_of(verb: str, name: str, default: Any, group: str | None = None) -> P
 def split_positional(words: Sequence[str], last: str) -> tuple[str | None, str]:
     """The ID, or None, and the last argument."""
     if len(words) > 2:
-        raise ValueError(f"give an ID and a {last}, or a {last} alone: {words[2]!r} is too much")
+        raise ValueError(f"give an ID and a {last}, or a {last} alone: {words[2]!r} is one argument too many")
     if len(words) == 1 and names_a_snapshot(words[0]) and not Path(words[0]).exists():
         raise ValueError(
             f"{words[0]!r} names a snapshot, and the {last} is missing"

@@ -92,7 +92,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str]) ->
 
 
 def size_of(info: SnapshotInfo) -> str:
-    return "not told" if info.encrypted and not info.byte_size else size(info.byte_size)
+    return "unknown" if info.encrypted and not info.byte_size else size(info.byte_size)
 
 
 def when(moment: datetime) -> str:

@@ -143,7 +143,7 @@ def _read(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     settings: dict[str, Any] = _require(parsed, dict, "the settings are")
-    for event, groups in _require(settings.get("hooks", {}), dict, "what they call hooks is").items():
+    for event, groups in _require(settings.get("hooks", {}), dict, "their 'hooks' is").items():
         _require(groups, list, f"the hooks of {event} are")
     return settings
 
@@ -152,7 +152,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         # Programs differ in which of the two they take.
-        raise ValueError("it has a name twice in one object")
+        raise ValueError("one of its objects has the same key twice")
     return values
 
 

@@ -49,7 +49,7 @@ _TEXTS = ("text", "patch")  # fields of more than one line
 
 
 class Reply(BaseModel):
-    """An answer: what the tool says of itself and, beside these two, its own fields."""
+    """An answer: these two fields, and those of the tool."""
 
     model_config = ConfigDict(extra="allow")
 

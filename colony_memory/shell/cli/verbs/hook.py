@@ -88,7 +88,8 @@ def _parse_words(words: Sequence[str]) -> tuple[str, str, str | None]:
             raise ValueError(f"'hook {first} {host}' takes one DIR{why}")
         return first, host, folders[0] if folders else None
     if others:
-        raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {others[0]!r} is too much")
+        excess = f"{others[0]!r} is one argument too many"
+        raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {excess}")
     if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
         raise ValueError(f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}")
     return "", "", first
@@ -121,7 +122,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         output.note(host.afterwards)
         output.note(f"saving to {place.title}")
     if in_a_cache():
-        output.warn("this program lies in a cache, and the hooks stop working when that is emptied: install it")
+        output.warn("this program runs from a cache, and its hooks fail once that is emptied: install it")
     return code
 
 

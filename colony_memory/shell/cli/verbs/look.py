@@ -238,7 +238,7 @@ def run_grep(
         if not report.complete:
             number = len(report.matches)
             lines = "line is" if number == 1 else f"{number} lines are"
-            opened.output.warn(f"only the newest {lines} told: look for something rarer")
+            opened.output.warn(f"only the newest {lines} shown: use a rarer pattern")
         if report or common.as_json:
             opened.output.show({"pattern": pattern, **asdict(report)}, *_match_lines(report))
         else:

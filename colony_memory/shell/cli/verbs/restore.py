@@ -67,9 +67,9 @@ def run_restore(
     for is_wrong, why in (
         (not directory, "an empty path"),
         (sum(map(bool, (named, snapshot, at))) > 1, "ID, --snapshot and --at each name a snapshot: give one of them"),
-        (delete and only, "--delete would remove all that --only does not choose: give one of them"),
+        (delete and only, "--delete would remove everything that --only does not select: give one of them"),
         (delete and (common.agent or exclude), "--delete would remove what a backup of this folder leaves out"),
-        (salvage and (delete or merge), "--salvage takes of several snapshots: give it without --delete or --merge"),
+        (salvage and (delete or merge), "--salvage combines several snapshots: give it without --delete or --merge"),
         (merge and (delete or only or snapshot_first), "--merge joins all of two memories: give it alone"),
     ):
         if is_wrong:

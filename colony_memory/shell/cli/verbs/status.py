@@ -170,7 +170,7 @@ def _row(label: LabelMap, verdict: Protection) -> tuple[str, ...]:
         str(label.snapshots),
         when(made_at(newest)) if newest else "-",
         when(made_at(label.oldest)) if label.oldest else "-",
-        "not told" if label.snapshots and not label.plain_bytes else size(label.plain_bytes),
+        "unknown" if label.snapshots and not label.plain_bytes else size(label.plain_bytes),
         size(label.stored_bytes),
         "; ".join(str(item) for item in problems if item) or ("see below" if verdict.problems else "none found"),
     )
@@ -180,7 +180,7 @@ def _unsaved_lines(unsaved: Unsaved, *, label: str, verbose: bool) -> list[str]:
     """The part of folders that is not saved yet, with only the first of many names unless ``verbose``."""
     of, left_out = f"label {shown(label)}", unsaved.capture.left_out
     if unsaved.problem is not None:
-        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(unsaved.problem)}"]
+        lines = [f"unsaved  unknown, as the latest of {of} cannot be read: {shown(unsaved.problem)}"]
     elif unsaved.latest is None:
         lines = [f"unsaved  all of it: nothing is saved under {of}"]
     else:

@@ -158,7 +158,7 @@ def run_rewrite(
             for plan in plans
         ]
         if not dry_run and any(plan.writes for plan in plans):
-            confirm("save anew, and delete the old?", yes=yes, as_json=common.as_json, details=summary, done="rewritten")
+            confirm("save anew and delete the old?", yes=yes, as_json=common.as_json, details=summary, done="rewritten")
         reports, lines = plans, [*summary, "nothing written"]
         if not dry_run:
             with opened.working("Rewriting"):

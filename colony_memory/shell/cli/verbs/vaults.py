@@ -84,7 +84,7 @@ def run_init(
         outcome = f"{place.title} comes with the account; there is nothing to make"
     output.done({"vault": place.url, "made": made, "format": getattr(place.backend, "snapshot_format", 1)}, outcome)
     if made and format is None and not is_installed():
-        output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")
+        output.note(f"it is for format 1; format 2 takes less room: install {WANTED}, then run init with --format 2")
 
 
 def run_export(snapshot: str, file: str, *, label: str = "default", force: bool = False, common: CommonOptions) -> None:
