@@ -86,7 +86,7 @@ def test_what_lies_in_the_folder_is_not_run(memory, folder, monkeypatch):
     assert not (folder / "ran").exists()
 
 
-@pytest.mark.parametrize(("given", "why"), [("", "is empty"), ("''", "is empty"), ("copy 'x", "is no command")])
+@pytest.mark.parametrize(("given", "why"), [("", "is empty"), ("''", "is empty"), ("copy 'x", "is not a command")])
 def test_what_is_no_command_is_refused_at_once(given, why):
     with pytest.raises(ValueError, match=why):
         BackupOptions(before=given)

@@ -72,11 +72,11 @@ def test_everything_that_may_stand_in_one():
         ({"keep_within": "2 fortnights"}, "keep_within: '2 fortnights' is not a len"),
         ({"vault": "nas"}, "vault: must be a URL or an absolute path, not 'nas'"),
         ({"vault": 3}, "vault: must be a text"),
-        ({"witness": "/$HOME/x"}, "witness: holds a variable, and none is expanded here"),
+        ({"witness": "/$HOME/x"}, "witness: holds a variable, which is not expanded here"),
         ({"trust": [" "]}, "trust: must be a list of texts, none of them empty"),
         ({"encrypt_to": "to.txt"}, "encrypt_to: must be an absolute path, or begin with ~/, where it is no recipient"),
         ({"before": "./tell --now"}, "before: must name its program by an absolute path, or by a name that is on"),
-        ({"before": "tell 'x"}, 'before: "tell \'x" is no command: No closing quotation'),
+        ({"before": "tell 'x"}, 'before: "tell \'x" is not a command: No closing quotation'),
         ({"secrets": "ask"}, "secrets: must be stop, warn, mask or allow"),
         ({"format": 3}, "format: must be 1 or 2"),
         ({"every": "15"}, "every: '15' is not a length"),
@@ -170,7 +170,7 @@ def test_what_another_user_owns_is_not_believed(place, monkeypatch):
         assert load_config().exists  # root's own files are believed
         os.chown(place, 12345, -1)
         owner = 12345
-    with pytest.raises(ValueError, match=rf"belongs to another user \({owner}\), and is not believed"):
+    with pytest.raises(ValueError, match=rf"belongs to another user \({owner}\), so it is not trusted"):
         load_config()
 
 

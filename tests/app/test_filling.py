@@ -224,7 +224,7 @@ def test_what_a_safety_copy_lacks_is_not_replaced(world, monkeypatch, kept):
         real(replace(capture, left_out=(LeftOut(kept, MOVES),)), needed)
 
     monkeypatch.setattr(restore, "_require_saved", lacking)
-    with pytest.raises(ColonyMemoryError, match=f"'store/x' would be replaced, and is not in it .{MOVES}"):
+    with pytest.raises(ColonyMemoryError, match=f"'store/x' would be replaced but is not in that save .{MOVES}"):
         restore_folder(world.memory, world.here, snapshot_first=True)
     assert world.files()["store/x"] == "mine"
 

@@ -94,7 +94,7 @@ def test_a_snapshot_that_holds_settings_gets_none_of_them_in(cli, vault, home):
     code, _, err = cli("restore", "--agent", "claude-code", "--force")
     assert code == 0
     for name in ("settings.json", "plugins/x/hook.sh", "Settings.json"):
-        assert f"not written: {name}: no memory of Claude Code" in err
+        assert f"not written: {name}: not memory of Claude Code" in err
     after = tree(folder)
     assert after.pop(f"{MEMORY}/MEMORY.md") == b"mine\n"
     before.pop(f"{MEMORY}/MEMORY.md")
@@ -104,7 +104,7 @@ def test_a_snapshot_that_holds_settings_gets_none_of_them_in(cli, vault, home):
 def test_a_snapshot_without_any_memory_is_refused(refused, vault, home):
     folder = make_host(home, "claude-code")
     ColonyMemory(backend=vault).backup({"settings.json": "{}"}, label="claude-code")
-    assert "nothing in the snapshot is memory of Claude Code" in refused(2, "restore", "--agent", "claude-code")
+    assert "nothing in the snapshot belongs to the memory of Claude" in refused(2, "restore", "--agent", "claude-code")
     assert (folder / "settings.json").read_text() == CLAUDE_CODE["settings.json"]
 
 
@@ -161,7 +161,7 @@ def test_what_was_left_out_is_named_by_kind_and_taken_with_it(cli, vault, home, 
     (folder / "skills" / "tide").mkdir(parents=True)
     (folder / "skills" / "tide" / "SKILL.md").write_text("look at the moon\n")
     _, _, err = cli("backup", "--agent", "claude-code")
-    assert "no memory, and not saved: transcripts, skills; --with transcripts,skills saves them too\n" in err
+    assert "not memory, and not saved: transcripts, skills; --with transcripts,skills saves them too\n" in err
     memory = HOSTS["claude-code"][2]
     kinds = ["--agent", "claude-code", "--with", "skills, transcripts"]
     code, _, err = cli("backup", *kinds)
@@ -182,9 +182,9 @@ def test_what_was_left_out_is_named_by_kind_and_taken_with_it(cli, vault, home, 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--agent", "codex", "--with", "plans"], "Codex has transcripts, skills, prompts: not 'plans'"),
-        (["--agent", "openclaw", "--with", "plans"], "OpenClaw has nothing to be saved: not 'plans'"),
-        (["--with", "plans", "memory"], "--with is for --agent"),
+        (["--agent", "codex", "--with", "plans"], "Codex has no 'plans'; besides its memory it has transcripts, "),
+        (["--agent", "openclaw", "--with", "plans"], "OpenClaw has no 'plans'; besides its memory it has nothing"),
+        (["--with", "plans", "memory"], "--with needs --agent"),
     ],
 )
 def test_what_no_host_has_is_refused(refused, vault, home, words, why):
@@ -301,9 +301,9 @@ def test_a_memory_of_nothing_but_links_comes_back_to_where_they_are(cli, vault, 
         (".ssh", "'.ssh' may hold secrets"),
         ("Library/x", "'Library' may hold secrets"),
         ("work/auth.json", "that may be a secret"),
-        (".claude/.credentials.json", "that is no memory of Claude Code"),
-        (".claude/projects/-home-ada-work-app", "that is no memory of Claude Code"),
-        (".codex/auth.json", "that is no memory of Codex"),
+        (".claude/.credentials.json", "that is not memory of Claude Code"),
+        (".claude/projects/-home-ada-work-app", "that is not memory of Claude Code"),
+        (".codex/auth.json", "that is not memory of Codex"),
         ("../outside", "that is not below"),
         (".", "that is not below"),
         ("away", "that is not below"),

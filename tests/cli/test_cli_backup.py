@@ -49,7 +49,7 @@ def test_many_secrets_are_ten_lines_and_a_count(folder, vault, cli):
     assert objects[0]["hint"].startswith("colony-memory backup ")
     assert objects[-1]["kind"] == "SecretsFound"
     err = cli("backup", folder, "--secrets", "mask")[2].splitlines()
-    assert (len(err), err[-1]) == (11, "and 2 more; --verbose tells all")
+    assert (len(err), err[-1]) == (11, "and 2 more; --verbose shows all")
     assert len(cli("backup", folder, "--secrets", "mask", "--verbose")[2].splitlines()) == 12
 
 

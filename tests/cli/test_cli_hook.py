@@ -302,7 +302,7 @@ def test_a_hook_is_not_installed_that_would_have_to_ask(refused, folder, tmp_pat
     monkeypatch.setattr(call_module, "_ask", lambda twice: "somebody is there to answer now")
     settings = tmp_path / "settings.json"
     line = refused(2, "hook", "install", "codex", "--settings", settings, option, "passphrase", folder)
-    assert "no file of it is given" in line
+    assert "no passphrase file is given" in line
     assert not settings.exists()
 
 
@@ -419,7 +419,7 @@ def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):
         (["install", "gemini"], "nothing is known of the memory of Gemini CLI"),
         (["install", "codex", "memory", "more"], "takes one DIR"),
         (["install", "openclaw", "memory"], "takes a hook of two files"),
-        (["install", "codex", "missing"], "is no folder"),
+        (["install", "codex", "missing"], "is not a folder"),
         (["install", "codex", "memory", "--label", "Not one!"], "label"),
         (["install", "codex", "memory", "--keep", "2", "--secrets", "maybe"], "--secrets"),
         (["install", "codex", "memory", "--vault", "memory/vault"], "inside"),

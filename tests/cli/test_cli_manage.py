@@ -340,7 +340,7 @@ def test_a_text_and_a_file_go_and_folders_that_hold_them_are_named(cli, refused,
 
 
 def test_what_is_no_list_of_texts_is_refused(refused, memory_dir, tmp_path):
-    for given, told in (("", "no text to replace"), ("regex:a+\n", "no patterns"), ("==>x\n", "no text to replace")):
+    for given, told in (("", "no text to replace"), ("regex:a+\n", "not patterns"), ("==>x\n", "no text to replace")):
         assert told in refused(2, "rewrite", "--replace-text", replacements(tmp_path, given), "--yes")
     assert "cannot be read" in refused(2, "rewrite", "--replace-text", tmp_path / "none", "--yes")
     assert "nothing to do" in refused(2, "rewrite", "--yes")

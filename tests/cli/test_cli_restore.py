@@ -155,7 +155,7 @@ def test_what_cannot_be_saved_first_stops_the_restore(cli, refused, vault, tmp_p
     (out / "a.md").write_text("mine")
     (out / ".cmemignore").write_text("a.md\n")
     line = refused(1, "restore", "--snapshot-first", out)
-    assert "'a.md' would be replaced, and is not in it (is ignored); nothing was written" in line
+    assert "'a.md' would be replaced but is not in that save (is ignored); nothing was written" in line
     assert (out / "a.md").read_text() == "mine"
     assert "is inside" in refused(2, "restore", "--snapshot-first", tmp_path)
 
@@ -257,7 +257,7 @@ def test_what_is_proven_of_a_damaged_snapshot_is_written_and_dated(cli, refused,
     code, said, err = cli("restore", "--salvage", tmp_path / "none")
     assert code == 1
     assert f"snapshot {last} is damaged" in err
-    assert f"2 documents as of snapshot {first} of 20" in err
+    assert f"2 documents from snapshot {first} of 20" in err
     assert "attributes.json" not in err
     assert "missing: 1 document whose names" in err
     assert ((tmp_path / "none" / "a.md").read_text(), (tmp_path / "none" / "face.png").read_bytes()) == (

@@ -269,7 +269,7 @@ def test_what_is_said_answers_what_was_asked(cli, vault, folder, history, asked,
     assert document["conflict"] == (latest and latest.snapshot_id)
     assert (f", conflict with {latest and latest.snapshot_id}, " in out) == (latest is not None)
     kept = [each["shrunk"] for each in document["labels"]]
-    assert ("is kept, as much less followed" in out) == (history is shrunk) == any(kept)
+    assert ("is kept, as a much smaller one followed" in out) == (history is shrunk) == any(kept)
 
 
 def taken_after_a_conflict(cli, folder, vault):

@@ -126,7 +126,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
         *("default", "2026-11-01", "12:00", "UTC", "5.0", "kB"),
         *text.size(first.stored_bytes).split(),
         "-",
-        *["kept,", "as", "much", "less", "followed"],
+        *["kept,", "as", "a", "much", "smaller", "one", "followed"],
     ]
     assert foot == "3 snapshots; * is the latest, which restore gives"
     assert len(cli("list", "--label", "other")[1].splitlines()) == 3
@@ -282,5 +282,5 @@ def test_sizes(count, said):
 def test_a_name_is_cut_where_no_path_is_so_long_and_a_line_of_a_text_never():
     name = "n" * 4096
     assert text.shown(name) == name
-    assert text.shown(name + "\n" * 5) == f"{name}… and 5 characters more"
+    assert text.shown(name + "\n" * 5) == f"{name}… and 5 more characters"
     assert text.shown_with_tabs("\x1b" + name * 3) == "\\x1b" + name * 3

@@ -100,7 +100,7 @@ def test_a_long_text_comes_in_parts_that_join(desk):
     parts = desk.run(work)
     assert len(parts) == 3
     assert "".join(parts) == text
-    assert "is behind the end" in desk.refused("show", file="long.md", offset=10**9)
+    assert "is past the end" in desk.refused("show", file="long.md", offset=10**9)
 
 
 def test_what_differs_is_told_and_a_patch_is_cut(desk):

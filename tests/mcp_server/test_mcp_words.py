@@ -123,7 +123,7 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
         assert "hunter2" not in told
         assert "failed unexpectedly" in told
         (line,) = capsys.readouterr().err.splitlines()
-        assert line == "error: not foreseen: RuntimeError: the key is hunter2"
+        assert line == "error: unexpected: RuntimeError: the key is hunter2"
 
 
 WRONG = [

@@ -54,7 +54,7 @@ class Agent(Value):
         for kind in kinds:
             if kind not in self.more:
                 known = ", ".join(self.more) or "nothing to be saved"
-                raise ValueError(f"besides its memory, {self.title} has {known}: not {kind!r}")
+                raise ValueError(f"{self.title} has no {kind!r}; besides its memory it has {known}")
         return kinds
 
     def kinds_among(self, names: Iterable[str]) -> list[str]:
@@ -120,7 +120,7 @@ def _why_not_followed(path: str, is_directory: bool) -> str:
         with contextlib.suppress(ValueError):
             name = end.relative_to(real_path(agent.folder())).as_posix()
             is_memory = agent.holds(f"{name}/MEMORY.md" if is_directory else name)
-            return "" if is_memory else f"that is no memory of {agent.title}"
+            return "" if is_memory else f"that is not memory of {agent.title}"
     for part in path.split("/"):
         if part in _SYSTEMS or (part.startswith(".") and part != ".dotfiles"):
             return f"{part!r} may hold secrets"
@@ -218,7 +218,7 @@ class Host(Record):
         unwanted = {*self.left, *(path for path in found.empty_dirs if not self.agent.holds(f"{path}/x", self.kinds))}
         kept = reshape(documents, lambda name: name not in unwanted)
         if not kept or len(self.left) == len(found.files):
-            raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")
+            raise ValueError(f"nothing in the snapshot belongs to the memory of {self.agent.title}")
         if self.agent.has_projects:
             parts = [name.split("/") for name in contents_of(kept).files]
             names = {part[1] for part in parts if part[0] == _PROJECTS and len(part) > 2}

@@ -106,7 +106,7 @@ def settled_command(command: str) -> str:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ValueError(f"{command!r} is no command: {error}") from error
+        raise ValueError(f"{command!r} is not a command: {error}") from error
     if not words or not words[0]:
         raise ValueError("the command is empty")
     program, *arguments = words
@@ -138,7 +138,7 @@ def path_of(value: object) -> str:
     if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
         raise ValueError("must be an absolute path, or begin with ~/")
     if VARIABLE.search(given):
-        raise ValueError("holds a variable, and none is expanded here; ~ is")
+        raise ValueError("holds a variable, which is not expanded here; ~ is")
     return given
 
 
@@ -288,9 +288,9 @@ def _require_trusted(path: Path, found: Contents) -> None:
         return
     owner, mode = found.facts.st_uid, stat.S_IMODE(found.facts.st_mode)
     if owner not in (0, os.geteuid()):
-        raise ValueError(f"it belongs to another user ({owner}), and is not believed")
+        raise ValueError(f"it belongs to another user ({owner}), so it is not trusted")
     if mode & _BY_OTHERS:
-        remedy = f"if what it says is yours, run: chmod go-w {shlex.quote(str(path))}"
+        remedy = f"if what it says comes from you, run: chmod go-w {shlex.quote(str(path))}"
         raise ValueError(f"it can be written by others (mode {mode:04o}); {remedy}")
 
 

@@ -142,7 +142,7 @@ def _recipients(name: str) -> list[str]:
 
 def _key_file(name: str) -> Path:
     if looks_secret(name):
-        raise ValueError("a private key itself was given to open with: put it into a file, and give that")
+        raise ValueError("a private key itself was given to decrypt with: put it into a file, and give the file")
     path = Path(_home(name))
     _read(read_key_file, path)
     return path
@@ -161,11 +161,11 @@ def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] 
 
     if file is None:
         if ask is None:
-            raise ValueError("a passphrase is needed, and no file of it is given")
+            raise ValueError("a passphrase is needed, and no passphrase file is given")
         return Passphrase(ask(twice))
     path = Path(_home(os.fspath(file)))
     data = _read(read_key_file, path)
     try:
         return Passphrase(read_written(data))
     except ValueError:
-        raise ValueError(f"passphrase file {str(path)!r} is empty, or no text") from None
+        raise ValueError(f"passphrase file {str(path)!r} is empty or not text") from None

@@ -91,7 +91,7 @@ class BackupOptions(Value):
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "tags", facts["tags"])
         if self.agent is not None and self.agent not in AGENTS:
-            raise ValueError(f"no host of agents is called {self.agent!r}")
+            raise ValueError(f"no agent host is called {self.agent!r}")
         read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
 
     @classmethod

@@ -356,7 +356,7 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> 
     if label.removed and label.newest is not None and not label.dangling:
         first, *others = label.removed
         what = f"snapshot {first}{f' and {len(others)} more are' if others else ' is'} listed and gone: "
-        what += "somebody deleted files in the vault, or an older version pruned; if that was meant, forget it"
+        what += "files were deleted in the vault, or an older version pruned; if that was meant, drop it from the list"
         yield Problem(what, "forget", name, first)
     if label.orphans and not label.snapshots:
         # Next to a snapshot they cost nothing but room, and a backup may be under way.

@@ -51,7 +51,7 @@ def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
         # A directory, whose name ends with a slash, is left out with everything in it.
         for place in (name, *(f"{parent}/" for parent in parents_of(name))):
             if why := reasons.get(place):
-                what = f"{name!r} would be replaced, and is not in it ({why})"
+                what = f"{name!r} would be replaced but is not in that save ({why})"
                 raise ColonyMemoryError(f"the folder's current state was not saved: {what}; nothing was written")
 
 
@@ -147,7 +147,7 @@ def restore_folder(
         (snapshot is not None and at is not None, "snapshot and at each name a snapshot: give one of them"),
         (delete and globs, "delete would remove everything that only does not select: give one of them"),
         (delete and left_out, "delete would remove what a backup of this folder leaves out"),
-        (merge and (delete or globs or snapshot_first), "merge joins all of two memories: give it alone"),
+        (merge and (delete or globs or snapshot_first), "merge joins two whole memories: give it alone"),
         (salvage and (delete or merge), "a salvage combines several snapshots: give it alone"),
     ):
         if is_wrong:
@@ -271,8 +271,8 @@ def _without_linked(target: Target, documents: dict[str, str]) -> dict[str, str]
     if differing:
         raise ColonyMemoryError(
             f"nothing is written through links, and what {quoted(sorted(links))} in {str(target.directory)!r} leads to "
-            f"is not as it was saved: {quoted(differing)}; nothing was written; restore into another directory, or "
-            "take the link away"
+            f"differs from what was saved: {quoted(differing)}; nothing was written; restore into another directory, "
+            "or remove the link"
         )
     return reshape(documents, lambda name: not is_linked(name)) if links else documents
 

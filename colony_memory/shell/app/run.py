@@ -144,7 +144,7 @@ class _Start(Record):
         if has_all_lines(documents, present):
             return self._write(loaded, documents)
         if has_all_lines(present, documents):
-            return self._adopt(loaded, note=f"{self.target.directory} has all that is saved, and more: it stays")
+            return self._adopt(loaded, note=f"{self.target.directory} has all that is saved and more, and stays")
         return self._write(loaded, documents, first=True)
 
     def _documents(self, loaded: Loaded) -> dict[str, str]:
@@ -185,7 +185,7 @@ class _Start(Record):
                 if before is not None:
                     notes += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
                 return Begun(RestoredFolder(loaded.info, written, before, filled), told=notes)
-            raise ColonyMemoryError(f"{target.directory} is written to all the time")
+            raise ColonyMemoryError(f"{target.directory} keeps being written to")
         except (ColonyMemoryError, ValueError) as error:
             return Begun(told=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
 

@@ -109,7 +109,7 @@ class Call:
                 agent = words[1]
         if agent is None:
             if kinds:
-                raise ValueError("--with is for --agent: give both")
+                raise ValueError("--with needs --agent")
             return
         host = AGENTS[agent]
         kinds = host.read_kinds(kinds)
@@ -299,9 +299,9 @@ def report_host(host: Host, output: Output) -> None:
         more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""
         output.note(
             f"new here: the memory of {', '.join(host.strange[:FEW])}{more}; each name stands for the path of a "
-            "project: where that lies elsewhere on this machine, rename the folder"
+            "project: if that is elsewhere on this machine, rename the folder"
         )
     for name in host.left[:FEW]:
-        output.warn(f"not written: {name}: no memory of {host.agent.title}")
+        output.warn(f"not written: {name}: not memory of {host.agent.title}")
     if len(host.left) > FEW:
         output.warn(f"not written: {len(host.left) - FEW} more")

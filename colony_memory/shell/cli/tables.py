@@ -71,7 +71,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str]) ->
             ("encrypted", info.encrypted),
             (pinned, info.pinned),
             ("met a conflict", info.refused),
-            ("kept, as much less followed", info.snapshot_id in shrunk),
+            ("kept, as a much smaller one followed", info.snapshot_id in shrunk),
             (f"{number_left_out(info)} left out", info.incomplete),
             *((f"#{tag}", True) for tag in info.tags),
             (shown(info.note or ""), info.note),

@@ -60,7 +60,7 @@ HOSTS: Mapping[str, Host] = {
             directory=".claude",
             file="settings.json",
             switch=("settings.json", r'"disableAllHooks"\s*:\s*true'),
-            afterwards="Claude Code takes them over by itself; /hooks shows them",
+            afterwards="Claude Code picks them up by itself; /hooks shows them",
         ),
         Host(
             "codex",
@@ -80,7 +80,7 @@ HOSTS: Mapping[str, Host] = {
             file="settings.json",
             second=1000,
             switch=("settings.json", r'"hooksConfig"\s*:\s*\{[^{}]*"enabled"\s*:\s*false'),
-            afterwards="Gemini CLI takes them over at its next start; /hooks panel shows them",
+            afterwards="Gemini CLI picks them up at its next start; /hooks panel shows them",
         ),
         Host(
             "openclaw",
@@ -165,7 +165,7 @@ def stand_of(
         elif unsaved:
             sentences += [f"Since {_named(unsaved.latest)}, files in it were {changes}.", _WHEN]
         else:
-            exception = ", but for what cannot be saved of it" if unsaved.capture.left_out else ""
+            exception = ", except for what cannot be saved" if unsaved.capture.left_out else ""
             sentences.append(f"It is as it was saved, in {_named(unsaved.latest)}{exception}.")
     if log is not None and log.failed_since:
         sentences.append(f"The last {log.failed_since} attempts to save it on this host have failed.")

@@ -146,7 +146,7 @@ def show(
             content = {"name": file, "text": None, "offset": 0, "size": len(full), "next_offset": None}
             if isinstance(full, str):
                 if offset > len(full):
-                    raise ValueError(f"offset {offset} is behind the end: the text has {len(full)} characters")
+                    raise ValueError(f"offset {offset} is past the end: the text has {len(full)} characters")
                 text, more = cut_text(full[offset:])
                 content |= {"text": text, "offset": offset, "next_offset": offset + REPLY_CHARS if more else None}
     return reply(
@@ -324,7 +324,7 @@ def plan_restore(served: Served, *, snapshot: str, files: Sequence[str], force: 
     ]
     if force:
         lines.append("Files that a program has open are replaced too, and real secrets by their masks.")
-    lines += [shown(f"Other than it: {fill}") for fill in restored.filled]
+    lines += [shown(f"Missing from it: {fill}") for fill in restored.filled]
     for heading, names in (("Replaced", written.replaced), ("Created", written.created)):
         if names:
             quoted = [repr(shortened(printable(name), _NAME_CHARS)) for name in names]

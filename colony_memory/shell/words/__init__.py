@@ -57,7 +57,7 @@ _UNITS = ("kB", "MB", "GB", "TB")
 def shown(text: str) -> str:
     """The text on one line, cut to the length of a path, with characters that could move the cursor escaped."""
     if len(text) > _LONGEST:
-        return f"{_escaped(text[:_LONGEST])}… and {len(text) - _LONGEST} characters more"
+        return f"{_escaped(text[:_LONGEST])}… and {len(text) - _LONGEST} more characters"
     return _escaped(text)
 
 
@@ -94,7 +94,7 @@ def few(lines: Sequence[str], *, verbose: bool) -> list[str]:
     """All lines if they are few or ``verbose`` is set; else the first ones and the number of the rest."""
     if verbose or len(lines) <= FEW:
         return list(lines)
-    return [*lines[:FEW], f"and {len(lines) - FEW} more; --verbose tells all"]
+    return [*lines[:FEW], f"and {len(lines) - FEW} more; --verbose shows all"]
 
 
 def count(number: int, thing: str) -> str:

@@ -174,7 +174,7 @@ def _note_details(capture: Capture, common: CommonOptions, saving: SavingOptions
         notes.append(f"{count(len(capture.ignored), 'name')} excluded{names}")
         kinds = AGENTS[common.agent].kinds_among(capture.ignored) if common.agent is not None else ()
         if kinds:
-            notes.append(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
+            notes.append(f"not memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
     if saving.secrets == "mask":
         notes += few([f"masked: {secret}" for secret in capture.secrets], verbose=verbose)
     if capture.allowed:
@@ -208,7 +208,7 @@ def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
         copies = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
         return f"joined with {other}{copies}; restore to get both"
     if info.head:
-        return f"this is the latest now, in the place of {other}"
+        return f"this is the latest now, in place of {other}"
     return f"saved, and the latest is {other}"
 
 

@@ -91,7 +91,7 @@ def _parse_words(words: Sequence[str]) -> tuple[str, str, str | None]:
         excess = f"{others[0]!r} is one argument too many"
         raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {excess}")
     if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
-        raise ValueError(f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}")
+        raise ValueError(f"{first!r} is neither install, uninstall nor a folder; a folder of that name is ./{first}")
     return "", "", first
 
 
@@ -105,7 +105,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     host, place = HOSTS[call.host], choose_place(call.common.vault)
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the path that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
-        raise ValueError(f"{folder!r} is no folder")
+        raise ValueError(f"{folder!r} is not a folder")
     try:
         folder.encode()
     except UnicodeEncodeError as error:
@@ -137,7 +137,7 @@ def _change(
         change.make()
     off = switched_off(change.path, host)
     if off and installs:
-        output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
+        output.warn(f"warning: {off} switches hooks off: until that is changed, they save nothing")
     for entry in commands_built_on(change.after):
         output.warn(f"left as it is, since it does more than a hook of this program: {shown(entry)}")
     if dry_run and not output.as_json:
@@ -247,7 +247,7 @@ class Call(Record):
         """The answer after an error or at the deadline; the latter is recorded here, as its thread no longer can."""
         in_time = error is not None
         if error is None:
-            error = VaultUnavailable(f"not done within {self.seconds:g} s, which is as long as the host is held up")
+            error = VaultUnavailable(f"not done within {self.seconds:g} s, the longest that the host may be held up")
         reason = shown(describe(error))
         if not self.saves:
             summary = hosts.unknown(self.folder, self.saving.label, kind_of(error))

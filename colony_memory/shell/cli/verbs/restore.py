@@ -70,7 +70,7 @@ def run_restore(
         (delete and only, "--delete would remove everything that --only does not select: give one of them"),
         (delete and (common.agent or exclude), "--delete would remove what a backup of this folder leaves out"),
         (salvage and (delete or merge), "--salvage combines several snapshots: give it without --delete or --merge"),
-        (merge and (delete or only or snapshot_first), "--merge joins all of two memories: give it alone"),
+        (merge and (delete or only or snapshot_first), "--merge joins two whole memories: give it alone"),
     ):
         if is_wrong:
             raise ValueError(why)
@@ -179,7 +179,7 @@ def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled]
     messages += map(str, filled)
     if written.masked:
         names = listed(written.masked, most=_SHOWN)
-        messages.append(f"secrets were masked when this was saved, put them in again: {names}")
+        messages.append(f"secrets were masked when this was saved; put them back in: {names}")
     for message in messages:
         warn(message)
 
@@ -192,9 +192,9 @@ def _warn_of_salvage(salvaged: Salvaged) -> None:
     for source in sorted({*sources.values()}, key=id_order, reverse=True):
         names, made = [name for name in sources if sources[name] == source], id_time(source)
         when = "" if made is None else f" of {stamp(made)}"
-        whose = "its own, as it was saved" if source == wanted else f"as of snapshot {source}{when}"
+        whose = "from the snapshot itself" if source == wanted else f"from snapshot {source}{when}"
         warn(f"{count(len(names), 'document')} {whose}: {listed(names, most=_SHOWN)}")
     if salvaged.missing:
-        warn(f"missing, no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
+        warn(f"missing, as no text of it is proven: {listed(list(salvaged.missing), most=_SHOWN)}")
     elif (lost := (salvaged.doc_count or 0) - len(salvaged.sources)) > 0:
-        warn(f"missing: {count(lost, 'document')} whose names are not known any more")
+        warn(f"missing: {count(lost, 'document')} whose names are no longer known")

@@ -253,5 +253,5 @@ def run_mcp(
             allow_restore=allow_restore,
         )
         if sys.stdin is not None and sys.stdin.isatty():
-            common.output.note("waiting for a host on standard input, which a terminal is not; Ctrl-C to stop")
+            common.output.note("waiting for a host on standard input, but that is a terminal; Ctrl-C to stop")
         serve_stdio(MemoryServer(served))

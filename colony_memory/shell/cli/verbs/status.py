@@ -162,7 +162,7 @@ def _row(label: LabelMap, verdict: Protection) -> tuple[str, ...]:
         label.orphans and count(len(label.orphans), "leftover file"),
         label.unmerged and f"{len(label.unmerged)} unmerged",
         label.unsigned and f"{len(label.unsigned)} older than signing",
-        label.shrunk and f"{label.shrunk.snapshot_id} kept, as much less followed",
+        label.shrunk and f"{label.shrunk.snapshot_id} kept, as a much smaller one followed",
     )
     return (
         shown(label.label),
@@ -351,7 +351,7 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
         f"last {good} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
         *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
         *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
-        *(f"{kept.snapshot_id} is kept, as much less followed" for kept in before_a_loss),
+        *(f"{kept.snapshot_id} is kept, as a much smaller one followed" for kept in before_a_loss),
         f"signed by {signer(info)}" if info.signed else "unsigned",
         "encrypted" if info.encrypted else "not encrypted",
     ]

@@ -190,7 +190,7 @@ def read_replacements(path: str) -> dict[str, str]:
         old, arrow, new = line.partition("==>")
         old = old.removeprefix("literal:")
         if old.startswith(("regex:", "glob:")):
-            raise ValueError(f"{path!r}, line {number}: only texts can be replaced, no patterns")
+            raise ValueError(f"{path!r}, line {number}: only texts can be replaced, not patterns")
         if old:
             replacements[old] = new if arrow else _REMOVED
         elif line:

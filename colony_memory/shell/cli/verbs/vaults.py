@@ -135,8 +135,8 @@ def _read_file(path: str) -> Export:
 def run_verify(snapshot: str | None = None, *, label: str | None = None, common: CommonOptions) -> int:
     """ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
     Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.
-    The exit code is 4 if something does not hold, and 1 where all of it holds that could be checked and not all could:
-    some text is encrypted, which no identity opens here, or a snapshot is older than signing.
+    The exit code is 4 if something fails verification, and 1 if nothing does but not everything could be checked: some
+    text is encrypted, which no identity opens here, or a snapshot is older than signing.
 
     colony-memory verify
     colony-memory verify --label research latest
