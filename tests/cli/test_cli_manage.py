@@ -135,6 +135,8 @@ def test_prune_deletes_what_no_rule_keeps(cli, vault, three):
         "label default: 1 to keep, 2 to delete",
         "nothing deleted",
     ]
+    none = cli("prune", "--keep", "1", "--dry-run", "--quiet", "--label", "none")[1]
+    assert none.startswith("nothing is saved yet under label 'none'")
     assert len(listed(vault)) == 3
     code, out, err = cli("prune", "--keep", "2", "--yes", "--json")
     assert (code, err) == (0, "")

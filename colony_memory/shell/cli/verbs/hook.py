@@ -88,8 +88,7 @@ def _parse_words(words: Sequence[str]) -> tuple[str, str, str | None]:
             raise ValueError(f"'hook {first} {host}' takes one DIR{why}")
         return first, host, folders[0] if folders else None
     if others:
-        excess = f"{others[0]!r} is one argument too many"
-        raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {excess}")
+        raise ValueError(f"give a DIR, 'install HOST DIR' or 'uninstall HOST': {others[0]!r} is one argument too many")
     if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
         raise ValueError(f"{first!r} is neither install, uninstall nor a folder; a folder of that name is ./{first}")
     return "", "", first

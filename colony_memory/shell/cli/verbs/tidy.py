@@ -77,7 +77,8 @@ def run_prune(
             **{name: getattr(plan, name) for name in ("reasons", "unread", "orphans")},
         }
         if not common.as_json and not (plan or plan.keep or plan.unread):
-            output.report(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
+            line = f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}"
+            output.done(document, line, dry_run=dry_run)
         elif dry_run:
             output.show(document, *lines, "nothing deleted")
         else:
