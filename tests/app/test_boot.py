@@ -222,7 +222,7 @@ def test_what_becomes_of_a_folder_at_a_start(world, history, outcome, expected, 
     assert begun.is_first == (outcome == "first")
     assert (begun.restored is None) == (outcome in ("first", "kept"))
     assert (plan.restored is None, plan.latest) == (begun.restored is None, begun.latest)
-    told = " ".join(begun.told)
+    told = " ".join(begun.messages)
     assert ("are merged" in told) == (outcome in ("merged", "beside"))
     assert ("what was here is saved as" in told) == (outcome == "replaced")
     # A second start finds nothing to do, and what is saved then is the latest of the label.
@@ -251,7 +251,7 @@ def test_with_a_damaged_latest_it_starts_with_an_older_one_where_that_is_asked_f
     assert not world.here.exists()
     for _ in range(2):  # a container without a volume, at each start
         begun = begin(world.memory, world.here, fallback=True)
-        assert begun.told == (f"the latest snapshot {latest} is damaged",)
+        assert begun.messages == (f"the latest snapshot {latest} is damaged",)
         assert world.texts() == {"a": "1\n", "b": "b\n"}
         shutil.rmtree(world.here)
     begin(world.memory, world.here, fallback=True)

@@ -102,7 +102,7 @@ def test_what_is_lacking_comes_from_the_newest_that_has_it(world, history, expec
     else:
         begun = begin(world.memory, world.here)
         done = begun.restored
-        assert begun.told == tuple(map(str, done.filled))
+        assert begun.messages == tuple(map(str, done.filled))
     assert world.files() == expected
     assert [each.snapshot_id for each in done.filled if not each.left] == ([] if source is None else [ids[source]])
     if source is not None:

@@ -174,7 +174,7 @@ def test_a_start_that_cannot_restore_says_why_once_and_its_plan_too(cli, vault, 
 def test_a_plan_of_a_start_for_programs(cli, vault, memory):
     plan = ("run", "--dry-run", "--json", memory, "--", "agent")
     first = json.loads(cli(*plan)[1])
-    assert (first["directory"], first["dry_run"], first["told"]) == (str(memory), True, [])
+    assert (first["directory"], first["dry_run"], first["messages"]) == (str(memory), True, [])
     assert (first["latest"], first["restored"], first["failed"]) == (None, None, None)
     assert first["missing"].startswith("nothing is saved yet under label 'default'")
     info = save(vault, {"MEMORY.md": "two years"})

@@ -42,7 +42,7 @@ _NAMED, _LASTS = 3, timedelta(days=30)
 class Begun(Value):
     restored: RestoredFolder | None = None  # the restore; None if nothing was written, as on a first start
     latest: str | None = None  # id of the snapshot that a restore would return
-    told: tuple[str, ...] = ()  # notices for whoever starts the program: what was merged, replaced, or left
+    messages: tuple[str, ...] = ()  # notices for whoever starts the program: what was merged, replaced, or left
     missing: str = ""  # the message for a first start, with the labels that exist
     failed: str | None = None  # why the folder is not as it should be, None if it is
 
@@ -102,13 +102,13 @@ class _Start(Record):
             return Begun(latest=latest)
         if basis and not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
             note = f"what it is based on was deleted, and the latest {latest} is older"
-            return Begun(latest=latest, told=(note,))
+            return Begun(latest=latest, messages=(note,))
         loaded = target.read(None, fallback=self.fallback)
         present = target.present() if Path(target.directory).is_dir() else {}
         damaged = () if loaded.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
         known = basis and not basis.not_held
         begun = self._with_basis(loaded, basis, present) if known else self._without_basis(loaded, present)
-        return replace(begun, latest=latest, told=(*damaged, *begun.told))
+        return replace(begun, latest=latest, messages=(*damaged, *begun.messages))
 
     def _first(self) -> Begun:
         if not self.dry_run:
@@ -128,7 +128,7 @@ class _Start(Record):
         infos, unmerged = state.summaries, state.unmerged
         own = str(basis.snapshot_id)
         if theirs in basis.own or (theirs != state.follow and descends(infos, unmerged, own, theirs)):
-            return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
+            return Begun(messages=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
         before = target.base_documents(own)
         documents = self._documents(loaded)
         if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
@@ -155,7 +155,7 @@ class _Start(Record):
         """Leave the folder as it is, and make the latest its basis."""
         if not self.dry_run:
             self.target.keep(self.target.based_on(loaded))
-        return Begun(told=(note,) if note else ())
+        return Begun(messages=(note,) if note else ())
 
     def _write(
         self,
@@ -175,7 +175,7 @@ class _Start(Record):
             for _ in range(_TRIES):
                 plan = writing.plan(saving=self.dry_run)
                 if self.dry_run:
-                    return Begun(RestoredFolder(loaded.info, plan, filled=filled), told=notes)
+                    return Begun(RestoredFolder(loaded.info, plan, filled=filled), messages=notes)
                 if plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
                     before = writing.save_first(plan=plan) or before
                 try:
@@ -184,10 +184,12 @@ class _Start(Record):
                     continue  # the folder was written to between the check and the write
                 if before is not None:
                     notes += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
-                return Begun(RestoredFolder(loaded.info, written, before, filled), told=notes)
+                return Begun(RestoredFolder(loaded.info, written, before, filled), messages=notes)
             raise ColonyMemoryError(f"{target.directory} keeps being written to")
         except (ColonyMemoryError, ValueError) as error:
-            return Begun(told=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
+            return Begun(
+                messages=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error)
+            )
 
 
 class Guarded(Value):

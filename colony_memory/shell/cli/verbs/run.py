@@ -94,10 +94,10 @@ def run_run(
             begun = start(opened.memory, dry_run=True)
         restored, latest = begun.restored, f"the latest snapshot is {begun.latest}"
         if restored is not None:
-            lines = restore_lines(restored, directory, begun.told, dry_run=True, verbose=verbose)
+            lines = restore_lines(restored, directory, begun.messages, dry_run=True, verbose=verbose)
         else:
             reason = begun.failed or ("nothing is saved yet" if begun.is_first else latest)
-            lines = [*begun.told, f"{directory} would stay as it is: {reason}"]
+            lines = [*begun.messages, f"{directory} would stay as it is: {reason}"]
         output.done({"directory": directory, "dry_run": True, **asdict(begun)}, *lines, dry_run=True)
         if restored is not None:
             warn_of_lacks(restored.info, restored.written)
@@ -155,7 +155,7 @@ def run_run(
 
 
 def _report_start(begun: Begun, directory: str, output: Output, *, where: str, again: str) -> None:
-    for message in begun.told:
+    for message in begun.messages:
         output.warn(message)
     if begun.failed is not None:
         output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
