@@ -174,7 +174,7 @@ class LabelFiles(Value):
             return self.listing.reached - max(written) > GRACE
         since = id_time(snapshot_id)
         times = [moment for moment in map(id_time, self.ids) if moment is not None]
-        return since is not None and min(now, max(times)) - since > GRACE
+        return since is not None and min(now, max(times, default=since)) - since > GRACE
 
 
 def labels_there(names: Collection[str], wanted: str | None) -> str:

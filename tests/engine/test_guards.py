@@ -142,3 +142,16 @@ def test_a_plan_names_what_a_prune_deletes(kind, idle):
     assert gone == {*plan.orphans} | {name for name in before if name.split(".")[2] in removed and ".k" not in name}
     assert any("abcdef" in name for name in plan.orphans)
     assert not client().plan_prune(keep=2)
+
+
+def test_the_age_of_what_is_alone_where_nothing_shows_a_time_is_not_known():
+    """A page file that the pointer names no more may be another writer's of this minute; a later save shows that it is not."""
+    fake = FakeVault(operations_per_hour=None)
+    vault, page = FaultyVault(fake), "cmem.default.20200101T000000000000Z-abcdef.c0.json"
+    vault.lie("list", lambda reply: {"items": [{"filename": item["filename"]} for item in reply["items"]]})
+    mem = ColonyMemory(backend=vault)
+    mem.delete_snapshot(label="default", snapshot_id=mem.backup({"m": "x"}).snapshot_id)
+    fake.vault_upload_file(page, "{}")
+    assert (mem.plan_prune(keep=1).orphans, mem.prune(keep=1), page in fake.files) == ((), 0, True)
+    mem.backup({"m": "y"}, prune_keep=1)
+    assert (mem.prune(keep=1), page in fake.files) == (0, False)
