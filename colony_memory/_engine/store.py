@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import time
@@ -131,28 +132,30 @@ class Vault:
         return files + self._read_pooled(pending, on_read, read) if pending else files
 
     def _read_pooled(self, names: list[str], on_read: Callable[[str], None], read: ReadFile) -> list[StoredFile | None]:
+        @functools.cache  # what a thread has begun is not read again
         def read_one(name: str) -> StoredFile | None:
             return drive(read(name))  # type: ignore[arg-type] # it is a coroutine
 
+        pool, results = None, list[Any](functools.partial(read_one, name) for name in names)
         try:
             from concurrent.futures import ThreadPoolExecutor
 
             pool = ThreadPoolExecutor(min(READERS, len(names)), "colony-memory-read")
             # Each in a copy of this context, so that it counts towards this verb.
-            futures = [pool.submit(copy_context().run, read_one, name) for name in names]
+            results = [pool.submit(copy_context().run, read_one, name).result for name in names]
         except (ImportError, RuntimeError):
             # At the interpreter's exit no thread starts and nothing is imported; the same goes for a process that gave
             # up the right to read Python's own files. A backup still has to read.
-            return list(map(read_one, names))
-        with pool:
-            try:
-                files = []
-                for name, future in zip(names, futures, strict=True):
-                    files.append(future.result())
-                    on_read(name)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            if pool is not None:
+                pool.shutdown(cancel_futures=True)
+        try:
+            files = []
+            for name, result in zip(names, results, strict=True):
+                files.append(result())
+                on_read(name)
+        finally:
+            if pool is not None:
+                pool.shutdown(cancel_futures=True)
         return files
 
     async def status(self) -> dict[str, Any]:

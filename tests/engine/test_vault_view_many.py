@@ -107,23 +107,34 @@ def test_a_plain_method_that_raises_stop_iteration_does_not_hang_the_loop():
     assert asyncio.run(main()) == {"file 07": StoredFile("7", None), NAME: None}
 
 
-@pytest.mark.parametrize("lacks", ["threads", "imports"])
+@pytest.mark.parametrize("lacks", ["threads", "all but one", "imports"])
 def test_threads_that_can_not_be_started_are_done_without(monkeypatch, lacks):
-    """At the interpreter's exit no thread starts any more, and a last backup still has to read."""
+    """At the interpreter's exit no thread starts any more, and a last backup still has to read: each file once."""
 
     def refuse(*_, **__):
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
+    def start(thread, usual=threading.Thread.start):
+        usual(thread) if readers() == before else refuse()
+
+    before = readers()
     monkeypatch.setattr(store, "time", Clock(1.0))
     if lacks == "threads":
         monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
-    else:
+    elif lacks == "imports":
         monkeypatch.setitem(sys.modules, "concurrent.futures", None)
+    else:
+        monkeypatch.setattr(threading.Thread, "start", start)
     vault, backend = view(FILES)
     drive(vault.list(""))
-    found = drive(vault.get_many(FILES))
+    heard = []
+    size = sum(map(len, FILES.values()))
+    found = drive(vault.get_many(FILES, lambda *what: heard.append(what), at_most=size))
     assert {name: file.content for name, file in found.items() if file} == FILES
-    assert backend.threads == {threading.current_thread().name}
+    assert heard == [("download", name, number, len(FILES)) for number, name in enumerate(FILES, 1)]
+    assert backend.calls.count("get") == len(FILES)
+    assert threading.current_thread().name in backend.threads
+    assert readers() == before
 
 
 def test_reads_wait_together_and_no_more_than_so_many_at_once():
