@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-async def free_bytes(session: Session) -> int | None:
+async def free_bytes(session: Session, status: Mapping[str, Any] | None = None) -> int | None:
     """Free bytes, None where the vault does not tell, or has no quota."""
     if session.vault.unlimited:
         return None
     known = await session.vault.number("free_bytes")
-    return free_in(await session.vault.status()) if known is None else known
+    return free_in(await session.vault.status() if status is None else status) if known is None else known
 
 
 def free_in(status: Mapping[str, Any]) -> int | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.files import free_in
+from colony_memory._engine.files import free_bytes
 from colony_memory._engine.judge import set_back
 from colony_memory._engine.keep import shrunk_in
 from colony_memory._engine.label import LabelFiles, read_labels
@@ -270,7 +270,7 @@ async def inspect(session: Session) -> VaultMap:
     listing = await session.vault.list("")
     labels = read_labels(listing)
     total, available = _number(quota.get("quota_bytes")), quota.get("available_bytes")
-    free = None if session.vault.unlimited else free_in(quota)
+    free = await free_bytes(session, quota)
     maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
     left, spent = await session.vault.number("operations_left"), None
     if left is None and session.vault.counts_operations:  # the vault tells it only in its reply to an operation
@@ -297,7 +297,7 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
         return quota
     label = require_label(label)
     files = await list_label(session, label)
-    found = await _map_label(session, label, files, free=None if session.vault.unlimited else free_in(quota))
+    found = await _map_label(session, label, files, free=await free_bytes(session, quota))
     return {
         **quota,
         "label": label,

@@ -453,6 +453,22 @@ def test_status_and_progenly(open_memory, vault):
         mem.to_progenly_export({})
 
 
+def test_what_fits_goes_by_the_room_that_a_backup_goes_by(open_memory):
+    class Tight(FakeVault):
+        def vault_free_bytes(self):
+            return self.free
+
+    Tight.free, vault = None, Tight()
+    mem = open_memory(vault, format=1)
+    need = mem.backup(DOCS).stored_bytes
+    assert mem.inspect().labels[0].fits > 1000
+    for Tight.free, fits in ((need - 1, 0), (2 * need, 1)):
+        assert mem.inspect().labels[0].fits == mem.status(label="default")["fits"] == fits
+    Tight.free = need - 1
+    with pytest.raises(QuotaExceeded):
+        mem.backup({**DOCS, "more": "text"})
+
+
 def test_no_vault_names_the_choices():
     for make in (ColonyMemory, AsyncColonyMemory):
         with pytest.raises(ColonyMemoryError, match=r"COLONY_API_KEY, .*; try ColonyMemory\(api_key="):
