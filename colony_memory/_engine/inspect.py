@@ -157,8 +157,7 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
 
 
 async def _verify_label(session: Session, state: State) -> VerifyReport:
-    label = state.label
-    files = require_listed(state, "verifying every snapshot")
+    label, files = state.label, require_listed(state, "verifying every snapshot")
     manifests: dict[str, Manifest] = {}  # kept here, since other verbs may clear what the client remembers
     shelf = Shelf(session.max_bytes // 2)
     results = [
@@ -296,8 +295,7 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
     if label is None:
         return quota
     label = require_label(label)
-    files = await list_label(session, label)
-    found = await _map_label(session, label, files, free=await free_bytes(session, quota))
+    found = await _map_label(session, label, await list_label(session, label), free=await free_bytes(session, quota))
     return {
         **quota,
         "label": label,
@@ -318,8 +316,7 @@ async def _map_label(session: Session, label: str, listed: LabelFiles, *, free: 
         state = await look(session, label, everything=True, files=listed)
     except Unreadable as error:
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
-    files = state.listed
-    summaries = state.summaries
+    files, summaries = state.listed, state.summaries
     best = state.newest
     newest = None if best is None else next(info for info in summaries if info.snapshot_id == best.snapshot_id)
     named = state.written or None

@@ -80,10 +80,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         dangling = now.follow is not None and now.written != now.follow
         listed = now.pointer.entries
         differs = listed is not None and [row.snapshot_id for row in listed] != [row.snapshot_id for row in rows]
-        if now.follow not in now.committed:
-            # Perhaps a backup is under way, which has to write the pointer itself. And a pointer to a snapshot that is
-            # gone must not become one to nothing.
-            return None
+        if not now.settled:
+            return None  # perhaps a backup is under way, which has to write the pointer itself
         if planned.removed:
             require_signer(session, now, "pruning takes snapshots out of it")
         if not (planned.removed or dangling or differs) or not may_write(session, now):
@@ -103,25 +101,21 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     state = await look(session, label, everything=True)
 
     async def change(now: State) -> Move | None:
-        files = now.listed
-        dangles = bool(now.written) and files.complete and now.written not in files.manifests
-        listed = now.pointer.entry(snapshot_id) is not None
-        named = snapshot_id in (now.written, now.follow)
-        if not (files.owned(snapshot_id) or named or dangles or listed):  # its pack does not count: others may need it
+        listed, named = now.pointer.entry(snapshot_id) is not None, snapshot_id in (now.written, now.follow)
+        if not (now.listed.owned(snapshot_id) or named or listed):  # its pack does not count: others may need it
             require_listed(now, "deleting")
             raise not_found(label, snapshot_id)
-        if named or dangles:
-            require_listed(now, "choosing the newest snapshot left")
         if named:
+            require_listed(now, "choosing the newest snapshot left")
             return await _move_away(session, now, snapshot_id)
-        # A lost snapshot was not deleted, and must not look so.
-        lost = now.follow is None and now.entry(snapshot_id) is None and snapshot_id not in now.pointer.gone
-        unsure = now.doubt is not None or now.follow not in (None, *now.committed)
-        if (lost if dangles else unsure and not listed) or not may_write(session, now):
+        # A lost snapshot was not deleted, and must not look so: the pointer goes on naming it.
+        latest = now.follow if now.settled else now.pointer.snapshot_id
+        is_empty = now.doubt is None and now.follow is None and now.written == ""
+        if not (now.settled or is_empty or listed) or not may_write(session, now):
             return None
         # An unlisted one is taken out too: a client that is about to list it has to find another pointer.
         rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
-        return Move(now.follow, rows, [snapshot_id])
+        return Move(latest, rows if latest is not None else (), [snapshot_id])
 
     done = (await publish(session, state, change)).state
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
@@ -177,8 +171,7 @@ async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelt
         # A clock that is behind would make it end at once.
         until = max(session.now(), id_time(snapshot_id) or session.now()) + lasts
         stored = await session.vault.get(name)
-        end = None if stored is None else read_end(stored.content)
-        if stored is not None and (end is None or end > until - _STEP):
+        if stored is not None and ((end := read_end(stored.content)) is None or end > until - _STEP):
             return
     await session.vault.put(name, pin_text(label, snapshot_id, until))
 
@@ -210,7 +203,7 @@ async def tag(
         require_listed(now, "tagging")
         require_believed(now)
         row = now.entry(snapshot_id)
-        if row is None:
+        if row is None or not now.lists(snapshot_id):
             raise not_found(label, snapshot_id)
         tags = check_tags({*row.info.tags, *added} - {*removed})
         if tags == row.info.tags:
