@@ -127,14 +127,11 @@ def test_threads_that_can_not_be_started_are_done_without(monkeypatch, lacks):
         monkeypatch.setattr(threading.Thread, "start", start)
     vault, backend = view(FILES)
     drive(vault.list(""))
-    heard = []
-    size = sum(map(len, FILES.values()))
-    found = drive(vault.get_many(FILES, lambda *what: heard.append(what), at_most=size))
+    heard, size = [], sum(map(len, FILES.values()))
+    found = drive(vault.get_many(FILES, lambda *what: heard.append(what[1]), at_most=size))
     assert {name: file.content for name, file in found.items() if file} == FILES
-    assert heard == [("download", name, number, len(FILES)) for number, name in enumerate(FILES, 1)]
-    assert backend.calls.count("get") == len(FILES)
+    assert (heard, backend.calls.count("get"), readers()) == ([*FILES], len(FILES), before)
     assert threading.current_thread().name in backend.threads
-    assert readers() == before
 
 
 def test_reads_wait_together_and_no_more_than_so_many_at_once():
