@@ -209,7 +209,7 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
     """The patch of one file, empty if nothing changed; if it is no text, a line that says that it differs."""
     if before == after:
         return ""
-    if before and after and (before.mode == LINK) != (after.mode == LINK):
+    if before and after and (before.mode == LINK) != (after.mode == LINK) and None not in (before.text, after.text):
         # To git, a file that becomes a link is deleted, and the link is new.
         return file_patch(name, before, None) + file_patch(name, None, after)
     old, new = (quoted(f"{side}/{name}") for side in "ab")
@@ -224,7 +224,7 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
         head += [f"old mode {old_mode}\n", f"new mode {new_mode}\n"]
     texts = ["" if file is None else file.text for file in (before, after)]
     if None in texts:
-        changed = before is None or after is None or before.content != after.content
+        changed = before is None or after is None or before.content != after.content or LINK in (old_mode, new_mode)
         line = [f"Binary files {from_} and {to} differ\n"] if changed else []
         # Without a head: git cannot apply this, and with a head would then refuse the rest as well.
         return "".join(line or head)

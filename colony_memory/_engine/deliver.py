@@ -18,7 +18,7 @@ from colony_memory._engine.files import (
     took_long,
 )
 from colony_memory._engine.load import Loaded
-from colony_memory._engine.publish import Move, publish, require_settled, require_signer, touch
+from colony_memory._engine.publish import Move, publish, require_signer, touch
 from colony_memory._engine.session import Session, warn
 from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
 from colony_memory._engine.store import ABSENT, ANY, Changed
@@ -214,7 +214,7 @@ class Delivery:
 
         async def change(now: State) -> Move | None:
             _believed(now)
-            if not now.settled and (now.follow or now.written):
+            if now.follow is not None and now.follow not in now.committed:
                 return None  # perhaps a backup under way, which has to write the pointer itself
             first, stream = self._empty and now.text is None, loaded.manifest.stream
             return Move(now.follow, now.building, first=first, stream=stream, coming=loaded.snapshot_id)
@@ -257,8 +257,9 @@ class Delivery:
             if now.text is None:  # the newest that was there before
                 follow = max(now.counted - brought.keys(), key=id_order, default=None)
             latest = newest if follow is None or id_order(newest) >= id_order(follow) else follow
-            if latest not in brought:
-                require_settled(now)
+            if latest not in brought and latest not in now.committed:
+                msg = f"snapshot {latest} of label {self.label!r} may be the work of a backup under way: try again"
+                raise ConflictDetected(msg, theirs=latest)
             rows = {entry.snapshot_id: entry for entry in now.building}
             rows |= {snapshot_id: entry for snapshot_id, (_, entry) in brought.items()}
             unmerged = () if origin is None else origin.pointer.unmerged

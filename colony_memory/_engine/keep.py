@@ -50,8 +50,8 @@ class Planned(Value):
         kept = [i.snapshot_id for i in reversed(self.plan.keep) if spared.isdisjoint(self.plan.reasons[i.snapshot_id])]
         kept = [snapshot_id for snapshot_id in kept if state.entry(snapshot_id) is not None]
         removed = [info.snapshot_id for info in reversed(self.plan.remove)]
-        listed = (*removed, *kept, *self.unmerged, *self._regained(state)) if state.settled else ()
-        return [snapshot_id for snapshot_id in (*self.leftovers, *listed) if snapshot_id not in safe]
+        order = (*self.leftovers, *removed, *kept, *self.unmerged, *self._regained(state))
+        return [snapshot_id for snapshot_id in order if snapshot_id not in safe]
 
     def _regained(self, state: State) -> list[str]:
         """Ids of those kept for a shrink, oldest first, where a newer one that is still there holds as much again."""
@@ -150,7 +150,7 @@ async def plan_for(
         now=now,
         head=new.snapshot_id if new and not refused else state.follow,
         unmerged=[save.snapshot_id for save in unmerged],
-        in_flight=state.waiting - {new.snapshot_id} if new else state.waiting if state.settled else state.counted,
+        in_flight=state.waiting - ({new.snapshot_id} if new else set()),
         shrunk=shrunk,
         keep_shrunk=new is not None,
     )
@@ -167,7 +167,7 @@ async def plan_for(
 
 def ages(session: Session, state: State) -> bool:
     """True if there are leftovers, or a bar to a prune, and nothing in the label shows that they are an hour old."""
-    files, counted = state.listed, state.counted if state.settled else state.committed
+    files, counted = state.listed, state.counted if state.follow in state.committed else state.committed
     needed = {pack for entry in state.entries for pack in entry.packs if entry.snapshot_id in counted}
     given_up = (entry.snapshot_id for entry in state.entries if entry.snapshot_id not in counted)
     leftovers = (*files.orphans, *given_up, *(files.packs.keys() - needed))

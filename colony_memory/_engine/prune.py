@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.files import deletable, remove_snapshots
-from colony_memory._engine.keep import Planned, ages, newest_good, plan_for
+from colony_memory._engine.keep import ages, newest_good, plan_for
 from colony_memory._engine.label import pin_text, read_end
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
@@ -65,10 +65,10 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
             await session.vault.delete(scratch)
     if state.proven:
         tell(state)  # the new pointer hides what it warns of
-    planned: Planned | None = None
+    removed: tuple[str, ...] = ()
 
     async def change(now: State) -> Move | None:
-        nonlocal planned
+        nonlocal removed
         require_listed(now, "pruning")
         require_believed(now)
         now, _ = await newest_good(session, now)
@@ -80,18 +80,23 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         dangling = now.follow is not None and now.written != now.follow
         listed = now.pointer.entries
         differs = listed is not None and [row.snapshot_id for row in listed] != [row.snapshot_id for row in rows]
-        if not now.settled:
-            return None  # perhaps a backup is under way, which has to write the pointer itself
-        if planned.removed:
+        removed, unlisted = planned.removed, tuple(key for key in planned.removed if now.pointer.entry(key) is None)
+        stays = now.follow is not None and now.follow == now.written and unlisted != removed
+        if now.follow not in now.committed and not stays:
+            # Perhaps a backup is under way, which has to write the pointer itself. And a pointer to a snapshot that is
+            # gone must not become one to nothing. What it lists is not deleted before it is off the list.
+            removed = unlisted
+            return None
+        if removed:
             require_signer(session, now, "pruning takes snapshots out of it")
-        if not (planned.removed or dangling or differs) or not may_write(session, now):
+        if not (removed or dangling or differs) or not may_write(session, now):
             return None  # rows of deleted snapshots do no harm, and a lost signature would
         if dangling:
             warn(f"the pointer of label {label!r} named no snapshot that is there; it names {now.follow} now")
-        return Move(now.follow, rows, planned.removed)
+        return Move(now.follow, rows, removed)
 
     done = (await publish(session, state, change)).state
-    return await remove_snapshots(session, done.listed, planned.removed if planned else (), needs=done.needs)
+    return await remove_snapshots(session, done.listed, removed, needs=done.needs)
 
 
 @observed("delete_snapshot", _outcome)
@@ -101,21 +106,26 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     state = await look(session, label, everything=True)
 
     async def change(now: State) -> Move | None:
-        listed, named = now.pointer.entry(snapshot_id) is not None, snapshot_id in (now.written, now.follow)
-        if not (now.listed.owned(snapshot_id) or named or listed):  # its pack does not count: others may need it
+        files = now.listed
+        dangles = bool(now.written) and files.complete and now.written not in files.manifests
+        listed = now.pointer.entry(snapshot_id) is not None
+        named = snapshot_id in (now.written, now.follow)
+        if not (files.owned(snapshot_id) or named or dangles or listed):  # its pack does not count: others may need it
             require_listed(now, "deleting")
             raise not_found(label, snapshot_id)
-        if named:
+        if named or dangles:
             require_listed(now, "choosing the newest snapshot left")
+        if named:
             return await _move_away(session, now, snapshot_id)
-        # A lost snapshot was not deleted, and must not look so: the pointer goes on naming it.
-        latest = now.follow if now.settled else now.pointer.snapshot_id
-        is_empty = now.doubt is None and now.follow is None and now.written == ""
-        if not (now.settled or is_empty or listed) or not may_write(session, now):
+        # A lost snapshot was not deleted, and must not look so.
+        lost = now.follow is None and now.entry(snapshot_id) is None and snapshot_id not in now.pointer.gone
+        missing = now.follow is None and now.written is None  # it was not emptied, and what is damaged is no deletion
+        unsure = now.doubt is not None or missing or now.follow not in (None, *now.committed)
+        if (lost if dangles else unsure and not listed) or not may_write(session, now):
             return None
         # An unlisted one is taken out too: a client that is about to list it has to find another pointer.
         rows = [entry for entry in now.building if entry.snapshot_id != snapshot_id]
-        return Move(latest, rows if latest is not None else (), [snapshot_id])
+        return Move(now.follow, rows, [snapshot_id])
 
     done = (await publish(session, state, change)).state
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
@@ -135,10 +145,8 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move:
         rows, latest = await _without(session, now, snapshot_id)
     # Of the snapshots that the pointer goes back over, only those that it lists still count.
     unlisted = waiting - now.committed
-    rows += [
-        row for row in now.entries
-        if row.snapshot_id in unlisted and id_order(row.snapshot_id) > id_order(latest or "")
-    ]  # fmt: skip
+    later = (row for row in now.entries if id_order(row.snapshot_id) > id_order(latest or ""))
+    rows += [row for row in later if row.snapshot_id in unlisted]
     if latest is None and session.trust.pins:
         # A snapshot that this client does not trust is still somebody's memory.
         open_session = session.open()
@@ -171,7 +179,8 @@ async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelt
         # A clock that is behind would make it end at once.
         until = max(session.now(), id_time(snapshot_id) or session.now()) + lasts
         stored = await session.vault.get(name)
-        if stored is not None and ((end := read_end(stored.content)) is None or end > until - _STEP):
+        end = None if stored is None else read_end(stored.content)
+        if stored is not None and (end is None or end > until - _STEP):
             return
     await session.vault.put(name, pin_text(label, snapshot_id, until))
 

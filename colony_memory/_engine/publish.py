@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.session import Session, log
-from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_sound
+from colony_memory._engine.state import State, look, read_pointer_file, require_believed
 from colony_memory._engine.store import ABSENT, Changed
 from colony_memory._format.lineage import Unmerged, still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename, read_head
@@ -61,9 +61,8 @@ async def publish(
     """Apply ``change`` to a label; it returns the move to write over a state, None for nothing to write.
 
     Nothing is written over a pointer that a restore would refuse, which would hide the reason for ever, unless
-    ``doubted``: a new save must not be left out of it. A move that stays at the latest takes a settled one. No move
-    takes the label back behind the snapshot that the pointer names, unless that is proven to be gone or is being
-    deleted. ``lenient`` goes on without a witness's answer.
+    ``doubted``: a new save must not be left out of it. No move takes the label back behind the snapshot that the
+    pointer names, unless that is proven to be gone or is being deleted. ``lenient`` goes on without a witness's answer.
     """
     label = state.label
     for _ in range(_TRIES):
@@ -71,8 +70,9 @@ async def publish(
         if move is None:
             return Published(state.pointer, state)
         if not doubted:
-            stays = move.latest == state.follow and (move.entries or state.written)
-            (require_settled if stays else require_believed)(state)
+            require_believed(state)
+        if move.latest is None and state.written and state.written not in move.removed:
+            move = replace(move, latest=state.written)  # a lost snapshot was not deleted, and must not look so
         await _require_gone(session, state, move)
         pointer, text = await _write(session, state, move, signer or session.signer)
         try:
@@ -141,13 +141,6 @@ async def show_time(session: Session, state: State) -> str | None:
 def may_write(session: Session, state: State) -> bool:
     """True if this client's pointer would be worth as much as the present one: signed, if that is."""
     return session.signer is not None or not (session.trust.require_signature or state.signed)
-
-
-def require_settled(now: State) -> State:
-    if not require_sound(now).settled:
-        msg = f"label {now.label!r}: {now.follow or 'what is there'} may be the work of a backup under way: try again"
-        raise ConflictDetected(msg, theirs=now.follow)
-    return now
 
 
 def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:

@@ -16,8 +16,8 @@ from colony_memory._engine.files import remove_snapshots, require_room, require_
 from colony_memory._engine.label import GRACE, few, pin_text
 from colony_memory._engine.load import Loaded, Reader, builder, would_do
 from colony_memory._engine.observe import observed
-from colony_memory._engine.publish import Move, publish, require_settled, require_signer
-from colony_memory._engine.state import State, look, look_at_all
+from colony_memory._engine.publish import Move, publish, require_signer
+from colony_memory._engine.state import State, look, look_at_all, require_believed
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
 from colony_memory._format.lineage import Unmerged, stand_ins
@@ -254,7 +254,7 @@ class _Rewriting:
     async def _save(self, row: Entry, loaded: Loaded, built: BuiltSnapshot) -> None:
         """Write a new snapshot, and have the pointer list it next to the old one."""
         session, label, old, new = self.session, self.label, row.snapshot_id, built.info.snapshot_id
-        state = require_settled(await look(session, label, everything=True))
+        state = await look(session, label, everything=True)
         require_signer(session, state, _WHY)
         for entry in state.entries:
             if entry.info.rewrites == old and entry.snapshot_id not in state.committed:
@@ -269,6 +269,7 @@ class _Rewriting:
 
         async def change(now: State) -> Move | None:
             nonlocal gone
+            require_believed(now)
             require_signer(session, now, _WHY)
             if now is not state:
                 gone = not still_there(now, new, [*built.files, *needed])
@@ -295,6 +296,7 @@ class _Rewriting:
 
         async def change(now: State) -> Move | None:
             nonlocal victims
+            require_believed(now)
             require_signer(session, now, _WHY)
             instead = stand_ins(row.info for row in now.building)
             victims = [row.snapshot_id for row in now.building if row.snapshot_id in instead]

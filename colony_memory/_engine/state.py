@@ -118,11 +118,6 @@ class State(Value):
         return self.rollback or (None if isinstance(self.refusal, SnapshotCorrupt) else self.refusal)
 
     @property
-    def settled(self) -> bool:
-        """True if who saves nothing may let the pointer name the latest: that hides no loss, and no newer snapshot."""
-        return self.rollback is None and self.refusal is None and self.follow in self.committed
-
-    @property
     def head(self) -> str:
         return self.pointer.head if self.pointer.snapshot_id == self.follow else ""
 

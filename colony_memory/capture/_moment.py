@@ -295,7 +295,8 @@ class Moment:
         seen = self._look()
         logs = self._logs(seen) & found.sizes.keys()
         seen.grown, grown = logs, seen.grown - logs
-        unstable = (seen.unsettled | earlier.unsettled | grown | (seen.recent.keys() - logs)) - found.vanished
+        recent = {name for name, status in seen.recent.items() if changed_at(status) > seen.since} - logs
+        unstable = (seen.unsettled | earlier.unsettled | grown | recent) - found.vanished
         tops = {"", *(walk.prefix.rstrip("/") for walk in found.all_walks)}
         with_databases = {_above(name) for name in seen.databases | earlier.databases} - tops
         directories, names = set[str](), set[str]()

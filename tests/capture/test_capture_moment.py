@@ -156,6 +156,16 @@ def test_a_database_that_moves_with_what_is_beside_it_goes_with_it(tmp_path, mon
     assert set(contents(capture)) == {"a.md", "other/x.bin", "quiet.db"}
 
 
+def test_what_is_empty_beside_a_database_is_not_left_out_with_what_moves(tmp_path, monkeypatch):
+    make(tmp_path, {"code/__init__.py": b"", "code/tool.py": b"x", "store/index": b"0", "store/texts": b"0"})
+    crash_log(tmp_path / "a.db", rows=3)
+    time.sleep(0.05)
+    at_each_file(monkeypatch, lambda number, _: pair(tmp_path / "store", number))
+    capture = read_folder(tmp_path)
+    assert [each.name for each in capture.left_out] == ["store/"]
+    assert {"code/__init__.py", "code/tool.py"} <= set(contents(capture))
+
+
 def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path, monkeypatch):
     make(tmp_path, {"a.md": b"a"})
     crash_log(tmp_path / "m.db", rows=3)

@@ -125,8 +125,9 @@ def test_what_is_no_text_is_said_and_keeps_nothing_else_from_applying(tmp_path):
         assert f"Binary files {line} differ\n" in text
     texts = {name: File("1\n") for name in "az"}
     assert applied(texts, text, tmp_path / "root", ["git", "apply", "-"]) == {name: File("2\n") for name in "az"}
-    line = "Binary files a/l and /dev/null differ\n"  # the target's byte would become another in the text of a patch
-    assert file_patch("l", File("\udcff", LINK), File("\udcff")).startswith(line)
+    line = "Binary files a/l and b/l differ\n"  # the target's byte would become another in the text of a patch
+    for link, file in (("\udcff", "\udcff"), ("\udcff", "text"), ("there", b"\xff")):
+        assert file_patch("l", File(link, LINK), File(file)) == file_patch("l", File(file), File(link, LINK)) == line
     assert file_patch("m", File(b"\xff"), None) == "Binary files a/m and /dev/null differ\n"
     assert file_patch("m", File(b"\xff"), File(b"\xff", EXECUTABLE)).endswith("new mode 100755\n")
     assert file_patch("m", File(b"\xff"), File(b"\xff")) == ""

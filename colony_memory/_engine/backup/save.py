@@ -385,7 +385,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     async def withdraw(now: State) -> Move:
         return Move(now.follow, [row for row in now.building if row.snapshot_id not in victims], victims)
 
-    if victims and state.settled:
+    if victims:
         state = (await publish(session, state, withdraw, lenient=True)).state
     await remove_snapshots(session, state.listed, victims, needs=state.needs)
     free_now = await free_bytes(session)

@@ -142,7 +142,7 @@ def _snapshot_lines(info: SnapshotInfo, contents: Contents | None) -> list[str]:
         names = sorted(name for name in info.doc_names if name not in METADATA_NAMES)
         lines += ["", f"{count(len(names), 'text')}:", *names]
     else:
-        lines += ["", "its names are encrypted too"]
+        lines += ["", "its names are encrypted too" if info.encrypted else "its names cannot be read"]
     if info.incomplete:
         lines += ["", "left out:", *info.incomplete]
     return list(map(shown, lines))

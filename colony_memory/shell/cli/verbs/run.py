@@ -110,7 +110,7 @@ def run_run(
         opened = stack.enter_context(open_memory(replace(common, quiet=True)))
         with errors.signals_raise(first_only=True):
             begun = start(opened.memory)
-        back = again("restore", directory, options=["--snapshot-first"])
+        back = again("restore", *filter(None, [begun.latest]), directory, options=["--snapshot-first"])
         _report_start(begun, directory, output, where=opened.place.title, again=back)
         if host is not None and begun.restored is not None:
             report_host(host, output)

@@ -127,7 +127,7 @@ def _lines(
         "",
         f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
         f"used   {size(vault.used_bytes)}{quota}, in {count(vault.files, 'vault file')}{later}",
-        *few([f"next   {line}" for line in next_backups(vault)], verbose=False),
+        *few([f"next   {line}" for line in next_backups(vault)], verbose=verbose),
     ]
     if checked.points is not None and checked.points[1] > 2 * checked.points[0]:
         fit_1, fit_2 = checked.points

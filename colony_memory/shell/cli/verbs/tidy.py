@@ -16,7 +16,7 @@ from colony_memory.shell.app.pick import find_id, made_at, nothing_saved
 from colony_memory.shell.cli.call import OpenVault, format_of, open_memory
 from colony_memory.shell.cli.output import confirm, styled
 from colony_memory.shell.words import age, count, now_utc, shown, size
-from colony_memory.shell.words.errors import FAILED, PROGRAM
+from colony_memory.shell.words.errors import FAILED, PROGRAM, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -168,7 +168,7 @@ def run_rewrite(
             saved, gone = count(len(report.rewritten), "snapshot"), count(report.deleted, "snapshot")
             lines.append(f"label {report.label}: {saved} saved anew, {gone} deleted")
             if report.left:
-                cleanup = f"{PROGRAM} prune --leftovers --label {report.label} --yes"
+                cleanup = command("prune", options=["--leftovers", "--yes"], label=report.label, given=asdict(common))
                 lines.append(f"{count(len(report.left), 'file')} may hold it until {report.until}: then run {cleanup}")
         holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         document = {"rewritten": [asdict(item) for item in reports], "held_by": [str(item) for item in holders]}
