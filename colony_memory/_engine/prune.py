@@ -81,8 +81,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         listed = now.pointer.entries
         differs = listed is not None and [row.snapshot_id for row in listed] != [row.snapshot_id for row in rows]
         removed, unlisted = planned.removed, tuple(key for key in planned.removed if now.pointer.entry(key) is None)
-        stays = now.follow is not None and now.follow == now.written and unlisted != removed
-        if now.follow not in now.committed and not stays:
+        delists = now.follow is not None and now.follow == now.written and unlisted != removed
+        if now.follow not in now.committed and not delists:
             # Perhaps a backup is under way, which has to write the pointer itself. And a pointer to a snapshot that is
             # gone must not become one to nothing. What it lists is not deleted before it is off the list.
             removed = unlisted

@@ -305,7 +305,7 @@ _HEADING, _HEADERS = 100, 5
 _LONGEST_KEY = 20_000
 _PUTTY = re.compile(rb"PuTTY-User-Key-File-\d: ")
 _PUTTY_BODY = re.compile(rb"Private-Lines: \d{1,4}\r?\n(?=[A-Za-z0-9+/=])[A-Za-z0-9+/=\r\n]*")
-_PASSWORD = re.compile(rb"[Pp](?:assword|wd)=([^\s;&\"'<>\\]{3,128})")
+_PASSWORD = re.compile(rb"[Pp](?:assword|wd)=([^\s;&\"'<>\\]{3,1024})")
 _SERVER = re.compile(rb"\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]\Z")
 _BEFORE_FIELD = frozenset({b";", b"?", b"&", b" "})
 _PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")

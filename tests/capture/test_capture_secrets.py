@@ -410,11 +410,18 @@ def test_a_secret_in_the_name_of_a_directory_is_one_finding_in_any_script():
 
 def test_no_part_of_a_character_is_left_behind_a_secret():
     for shift in range(4):
-        text = "\udcff PGPASSWORD=a1" + "b" * shift + "\u00e98Q\u00fc" * 40  # longer than a password is followed
+        text = "\udcff PGPASSWORD=a1" + "b" * shift + "\u00e98Q\u00fc" * 200  # longer than a password is followed
         masked = mask_secrets({"a": text})[0]["a"]
         before, hidden, rest = masked.partition("[masked: password in a variable]")
         assert (before, bool(hidden)) == ("\udcff PGPASSWORD=", True)
         assert text.endswith(rest)
+
+
+@pytest.mark.parametrize("form", ["PGPASSWORD={} psql", "sshpass -p '{}' ssh h", "Server=db;Password={};Timeout=3"])
+def test_a_token_in_place_of_a_password_is_hidden_to_its_end(form):
+    """As a cloud's login to a database takes it."""
+    masked = mask_secrets({"a": form.format(secret := drawn(1000))})[0]["a"]
+    assert not any(secret[at : at + 8] in masked for at in range(992))
 
 
 def test_of_secrets_within_another_all_are_hidden():

@@ -313,7 +313,7 @@ def run_keygen(file: str | None = None, *, age: bool = False, as_json: bool = Fa
 def run_report(
     *, html: str, label: str | None = None, quick: bool = False, force: bool = False, common: CommonOptions
 ) -> None:
-    """Whether the memory is protected, how many more backups fit, every restore point, what became of each document,
+    """Tells if the memory is protected, how many more backups fit, every restore point, what became of each document,
     and what holds. Every snapshot is read. The page needs nothing else and asks nothing of a network. It holds text of
     the memory, so FILE is made for its owner alone.
 
