@@ -64,15 +64,15 @@ async def publish(
     ``doubted``: a new save must not be left out of it. No move takes the label back behind the snapshot that the
     pointer names, unless that is proven to be gone or is being deleted. ``lenient`` goes on without a witness's answer.
     """
-    label = state.label
+    label, text = state.label, ""
     for _ in range(_TRIES):
         move = await change(state)
         if move is None:
             return Published(state.pointer, state)
         if not doubted:
             require_believed(state)
-        if move.latest is None and state.written and state.written not in move.removed:
-            move = replace(move, latest=state.written)  # a lost snapshot was not deleted, and must not look so
+        if move.latest is None and state.written and state.written not in move.removed and state.text != text:
+            move = replace(move, latest=state.written)  # lost, not deleted: what this client just named may have been
         await _require_gone(session, state, move)
         pointer, text = await _write(session, state, move, signer or session.signer)
         try:
