@@ -10,6 +10,7 @@ from faces import PlainVault
 
 from colony_memory import (
     ColonyMemory,
+    ColonyMemoryError,
     Ed25519Signer,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -225,3 +226,34 @@ def test_room_is_made_without_a_pointer_that_names_nothing():
     assert [*fake.files] == ["cmem.default.latest.json"]
     with pytest.raises(SnapshotCorrupt, match="though it had one"):
         lost.client().restore(default={})
+
+
+def prune_at(turn, kind):
+    """Delete the latest of two, and prune before that call; whether there were so many calls, and a restore."""
+    now, calls = [time.time() - 90_000], []
+    fake = FakeVault(operations_per_hour=None, clock=lambda: now[0])
+    mem, other = (ColonyMemory(backend=kind(fake), format=1) for _ in range(2))
+    vault = FaultyVault(kind(fake))
+
+    def prune():
+        calls.append(turn)
+        if len(calls) == turn:
+            with contextlib.suppress(ColonyMemoryError):
+                other.prune(label="default", keep=1)
+
+    for text in "01":
+        now[0] += 7200
+        latest = mem.backup({"m": text}).snapshot_id
+    vault.hook("*", prune, times=None)
+    with contextlib.suppress(ColonyMemoryError):
+        ColonyMemory(backend=vault, format=1).delete_snapshot(label="default", snapshot_id=latest)
+    return len(calls) >= turn, ColonyMemory(backend=kind(fake)).restore(default={})
+
+
+@pytest.mark.parametrize("kind", [PlainVault, lambda fake: fake])
+def test_of_two_that_delete_the_last_two_at_once_none_leaves_a_loss(kind):
+    turn, goes_on = 0, True
+    while goes_on:
+        goes_on, restored = prune_at(turn := turn + 1, kind)
+        assert restored in ({}, {"m": "0"}, {"m": "1"})
+    assert turn > 5
