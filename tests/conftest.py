@@ -17,7 +17,7 @@ from colony_memory.testing import FakeVault
 
 _NUMBERS = itertools.count()
 
-# For the quick set; --hypothesis-profile=default tries them all.
+# For the quick set; --hypothesis-profile=default tries them all, with new draws each time, and ci with the same draws.
 settings.register_profile("few", settings(max_examples=settings().max_examples // 5))
 settings.load_profile("few")
 

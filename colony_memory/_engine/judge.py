@@ -178,7 +178,7 @@ def latest_by_pointer(state: State) -> State:
     if state.proven:
         state = _check_unlisted(state)
     if named is None and not state.asked.conditional and state.counted:
-        problem = "the pointer names nothing, and may have replaced the pointer of a save at the same moment"
+        problem = "the pointer names nothing: a save since ended before it wrote its own, or lost it to a deletion"
         return _follow_newest(replace(state, problem=problem))
     if not state.proven and named is None and remaining:
         # A snapshot deleted on purpose is either gone or named by the pointer as removed.
