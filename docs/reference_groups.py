@@ -89,7 +89,7 @@ GROUPS = (
             "shell.app.compare": ("file_history", "FileHistory", "search_files"),
             "shell.app.protection": ("check_protection", "Checked", "Protection", "Problem", "Newest"),
             "shell.app.config": ("load_config", "Config"),
-            "schedule.watch": ("read_last_run", "LastRun"),
+            "schedule.watch": ("read_runs", "RunLog", "LastRun"),
         },
     ),
     Group(

@@ -118,7 +118,7 @@ class Displaced(Value):
 class Holding(Record):
     """A snapshot that may have the displaced files."""
 
-    snapshot_id: str
+    snapshot_id: str  # empty for one that is still to be saved
     read: Callable[[], Mapping[str, str]]  # gives its documents as they would be restored into this folder
     proven: frozenset[str] = frozenset()  # digests of files that it has for certain, known without reading it
     fresh: bool = False  # it was saved just now, so that it is listed for certain
@@ -139,7 +139,6 @@ class Question(Record):
     others: tuple[Holding, ...] = ()  # the other snapshots to search, in that order
     # Takes the ids of the snapshots on which the answer rests, and is true if all are still listed
     confirm: Callable[[Collection[str]], bool] = field(default=lambda _: True)
-    saving: bool = False  # files in no snapshot will be saved first, so that none counts as unsaved
     why: dict[str, str] = field(default_factory=dict, init=False)  # for each file in question, where it is saved
     restored: tuple[Contents, Metadata] = field(default_factory=lambda: ({}, Metadata()))
     _used: set[str] = field(default_factory=set, init=False)
@@ -155,8 +154,8 @@ class Question(Record):
         self._check_off(remaining, "the snapshot has all its lines", lambda file: self._has_lines(file, None))
         for holding in filter(None, (self.basis, *self.others)):
             self._ask(remaining, holding, digests)
-        self.why.update(dict.fromkeys(remaining, "it is saved first" if self.saving else "saved nowhere"))
-        return [] if self.saving else sorted(remaining)
+        self.why.update(dict.fromkeys(remaining, "saved nowhere"))
+        return sorted(remaining)
 
     def require_saved(self, target: Path, displaced: Iterable[Displaced]) -> None:
         """Raise Unsaved if a file is in no snapshot, or if a snapshot that has one is not listed any more."""
@@ -167,7 +166,8 @@ class Question(Record):
             raise Unsaved(target, sorted(self.why), "in no snapshot that is still listed")
 
     def _ask(self, remaining: dict[str, Displaced], holding: Holding, digests: Mapping[str, str]) -> None:
-        why, before = f"snapshot {holding.snapshot_id} has it", len(remaining)
+        why = f"snapshot {holding.snapshot_id} has it" if holding.snapshot_id else "it is saved first"
+        before = len(remaining)
         self._check_off(remaining, why, lambda file: digests.get(file.name) in holding.proven)
         if remaining:
             files = holding.contents[0]

@@ -116,12 +116,6 @@ def _identify(vault_url: str) -> list[str]:
     return ["file:", str(Path(getattr(open_vault(vault_url), "path", vault_url)).resolve())]
 
 
-def read_last_run(vault_url: str, label: str) -> LastRun | None:
-    """The latest run of a watch of this vault and label; see :func:`read_runs`."""
-    log = read_runs(vault_url, label)
-    return None if log is None else log.last
-
-
 def read_runs(vault_url: str, label: str) -> RunLog | None:
     """The last runs of a watch of this vault and label; None if there has been none on this host, as for a user without
     a home. Arguments and errors are those of :func:`last_run_path`.
@@ -161,12 +155,8 @@ def _read(path: Path) -> RunLog | None:
         why = error.strerror or str(error)
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         why = f"{why} ({error})"
-    _warn_unreadable(path, why)
+    warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=2)
     return None
-
-
-def _warn_unreadable(path: Path, why: str) -> None:
-    warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=3)
 
 
 def _run(raw: Any) -> LastRun | None:

@@ -24,16 +24,7 @@ from colony_memory.exceptions import (
     VaultUnavailable,
 )
 from colony_memory.schedule.child import TakenSignals
-from colony_memory.schedule.last_run import (
-    LastRun,
-    RunLog,
-    alone,
-    last_run_path,
-    read_last_run,
-    read_runs,
-    run_of,
-    write_last_run,
-)
+from colony_memory.schedule.last_run import LastRun, RunLog, alone, last_run_path, read_runs, run_of, write_last_run
 from colony_memory.schedule.loop import LONGEST_ASKED, LOOK, Clock, Loop, Outcome, require_seconds
 
 if TYPE_CHECKING:
@@ -46,7 +37,7 @@ if TYPE_CHECKING:
 
     Backup = SnapshotInfo | Saved | None
 
-__all__ = ["LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
+__all__ = ["LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_runs"]
 
 
 # Seconds.

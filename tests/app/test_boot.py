@@ -19,8 +19,10 @@ from colony_memory import (
     restore_folder,
     save_folder,
 )
+from colony_memory._values import replace
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import Moves
+from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.run import begin
 from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
@@ -264,10 +266,24 @@ def test_where_the_folder_cannot_be_saved_first_it_stays_and_that_is_told(world)
     a_lost_state_directory_and_other_text(world)
     (world.here / ".cmemignore").write_text("a.md\n")
     before = world.texts()
+    assert not begin(world.memory, world.here, dry_run=True).restored
+    assert restore_folder(world.memory, world.here, snapshot_first=True, dry_run=True).written.unsaved == ("a.md",)
     begun = begin(world.memory, world.here)
     assert "the folder's current state was not saved" in begun.failed
     assert world.texts() == before
     assert begun.latest == world.memory.latest().snapshot_id
+
+
+def test_a_likely_secret_stops_the_save_before_it_and_its_forecast(world):
+    a_lost_state_directory_and_other_text(world)
+    world.write(a="AKIA" + "QWERTYUIOPASDFGH")
+    options = BackupOptions(secrets="stop")
+    plan, begun = (begin(world.memory, world.here, options=options, dry_run=dry) for dry in (True, False))
+    assert "likely secret" in begun.failed
+    assert plan.failed == begun.failed
+    masking = replace(options, secrets="mask")
+    assert begin(world.memory, world.here, options=masking, dry_run=True).restored.written.unsaved == ("a.md",)
+    assert "'a.md' in " in begin(world.memory, world.here, options=masking).failed
 
 
 @linux
@@ -322,7 +338,7 @@ def test_what_is_written_between_the_question_and_the_answer_is_never_lost(world
         assert begun.failed is None
         assert (world.texts()["a"], kept) == ("1\n2\n", {"meanwhile 0\n"})
     else:
-        assert "keeps being written to" in begun.failed
+        assert "was changed in the meantime" in begun.failed
         assert world.texts()["a"].startswith("meanwhile ")
 
 

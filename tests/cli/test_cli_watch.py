@@ -17,7 +17,7 @@ from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
 from colony_memory.schedule import loop, watch
-from colony_memory.schedule.watch import LastRun, Watch, read_last_run
+from colony_memory.schedule.watch import LastRun, Watch, read_runs
 from colony_memory.shell.cli import output
 from colony_memory.shell.cli.program import verb_of
 from colony_memory.shell.cli.verbs import backup
@@ -93,7 +93,7 @@ def test_the_options_are_those_of_backup(cli, waits, vault, folder):
     waits += [lambda n=n: (folder / "MEMORY.md").write_text("x" * n) for n in (5, 6, 7)]
     assert cli("watch", folder, "--label", "research", "--keep", "2")[0] == 0
     assert len(ColonyMemory(backend=vault).list_snapshots(label="research")) == 2
-    assert read_last_run(str(vault.path), "research").ok
+    assert read_runs(str(vault.path), "research").last.ok
 
 
 # What ends it at once.
@@ -172,7 +172,7 @@ def test_killed_and_started_again_with_nobody_to_read_its_lines(vault, folder):
     with Process(folder, "--every", "1h") as watch:
         watch.line(" saved ")
         assert watch.end(signal.SIGKILL) == -signal.SIGKILL
-    assert read_last_run(str(vault.path), "default").next_run is not None
+    assert read_runs(str(vault.path), "default").last.next_run is not None
     with Process(folder, "--every", "1s") as watch:
         watch.line(" unchanged ")
         watch.process.stdout.close()
@@ -185,5 +185,5 @@ def test_killed_and_started_again_with_nobody_to_read_its_lines(vault, folder):
         (folder / "MEMORY.md").write_text("last words")
         assert watch.end(signal.SIGTERM) == 0
     assert memory.restore()["MEMORY.md"] == "last words"
-    last = read_last_run(str(vault.path), "default")
+    last = read_runs(str(vault.path), "default").last
     assert (last.ok, last.next_run, last.pid) == (True, None, watch.process.pid)

@@ -11,7 +11,7 @@ import pytest
 from colony_memory._os import files
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.schedule import last_run as module
-from colony_memory.schedule.watch import LastRun, RunLog, last_run_path, read_last_run, read_runs
+from colony_memory.schedule.watch import LastRun, RunLog, last_run_path, read_runs
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
 RUN = LastRun(
@@ -30,12 +30,12 @@ def state(monkeypatch, tmp_path):
 
 def test_what_was_written_is_read_and_only_by_its_owner():
     path = last_run_path("vault", "Default ")
-    assert read_last_run("vault", "default") is None
+    assert read_runs("vault", "default") is None
     module.write_last_run(path, RUN)
-    assert read_last_run("vault", "default") == RUN
+    assert read_runs("vault", "default").last == RUN
     failed = dataclasses.replace(RUN, ok=False, message="x" * 5000, snapshot_id=None, next_run=None)
     module.write_last_run(path, failed)
-    assert read_last_run("vault", "default") == dataclasses.replace(failed, message="x" * 2000)
+    assert read_runs("vault", "default").last == dataclasses.replace(failed, message="x" * 2000)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     if os.name != "nt":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -46,7 +46,7 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="label"):
         last_run_path("vault", "a/b")
     with pytest.raises(ValueError, match="empty vault URL"):
-        read_last_run("", "default")
+        read_runs("", "default")
 
 
 def test_a_user_without_a_home_is_told(monkeypatch):
@@ -57,7 +57,7 @@ def test_a_user_without_a_home_is_told(monkeypatch):
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.raises(ColonyMemoryError, match="no home directory: set XDG_STATE_HOME"):
         last_run_path("vault", "default")
-    assert read_last_run("vault", "default") is None
+    assert read_runs("vault", "default") is None
 
 
 GOOD = {
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_told_and_counts_for_none(content, why):
     else:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.warns(ColonyMemoryWarning, match=why) as caught:
-        assert read_last_run("vault", "default") is None
+        assert read_runs("vault", "default") is None
     assert str(path) in str(caught[0].message)
     if content is not None:  # it does not stand in the way of the next one
         with pytest.warns(ColonyMemoryWarning, match=why):

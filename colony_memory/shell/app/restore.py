@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from colony_memory._boundary import require_text, several, texts
@@ -29,8 +30,9 @@ from colony_memory.shell.app.target import Target
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
+    from typing import Any
 
     from colony_memory._engine.load import Loaded
     from colony_memory.capture._write import Written
@@ -142,7 +144,8 @@ def restore_folder(
     """
     require_synchronous(memory)
     globs = tuple(texts("only", only))
-    left_out = host is not None or bool(several("exclude", exclude))
+    excluded = several("exclude", exclude)
+    left_out = host is not None or bool(excluded)
     for is_wrong, why in (
         (snapshot is not None and at is not None, "snapshot and at each name a snapshot: give one of them"),
         (delete and globs, "delete would remove everything that only does not select: give one of them"),
@@ -170,12 +173,14 @@ def restore_folder(
             # The folder then has all of the latest; another snapshot is only noted for the next save.
             basis = basis if loaded.is_latest else with_merged(target.basis, loaded.info.snapshot_id)
         deleted = delete or (() if globs else target.displaced)
-        writing = Writing(target, loaded, documents, delete=deleted, force=force, on_progress=on_progress)
+        more = {"exclude": excluded, "allow_secrets": several("allow_secrets", allow_secrets)}
+        writing = Writing(target, loaded, documents, delete=deleted, force=force, more=more, on_progress=on_progress)
         if globs:
             filled = tuple(entry for entry in filled if entry.is_of(documents))
         if dry_run:
-            return RestoredFolder(loaded.info, writing.plan(saving=snapshot_first), filled=filled, salvaged=salvaged)
-        before = writing.save_first(exclude, allow_secrets) if snapshot_first else None
+            plan = writing.plan_after_save() if snapshot_first else writing.plan()
+            return RestoredFolder(loaded.info, plan, filled=filled, salvaged=salvaged)
+        before = writing.save_first() if snapshot_first else None
         written = writing.write(basis)
     return RestoredFolder(loaded.info, written, before, filled, salvaged)
 
@@ -200,6 +205,7 @@ class Writing:
         *,
         delete: bool | Collection[str] = False,
         force: bool = False,
+        more: Mapping[str, Any] = MappingProxyType({}),
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
         self._target = target
@@ -207,14 +213,22 @@ class Writing:
         documents = _without_linked(target, documents)
         self._place = partial(place_documents, documents, target.directory, force=force, delete=delete)
         self._on_progress = on_progress
+        label = target.label.removesuffix(BEFORE_RESTORE) + BEFORE_RESTORE
+        usual = BackupOptions.of_known(target.usual, label=label, on_conflict="continue")
+        joined: dict[str, Any] = {name: (*getattr(usual, name), *added) for name, added in more.items()}
+        self._saving = replace(usual, **joined)
 
-    def plan(self, *, saving: bool = False) -> Written:
-        question = replace(self._question, saving=True) if saving else self._question
-        return self._place(dry_run=True, question=question)
+    def plan(self) -> Written:
+        return self._place(dry_run=True, question=self._question)
 
-    def save_first(
-        self, exclude: str | Iterable[str] = (), allow_secrets: str | Iterable[str] = (), *, plan: Written | None = None
-    ) -> Saved | None:
+    def plan_after_save(self) -> Written:
+        """The plan as it would be after :meth:`save_first`."""
+        target, question = self._target, self._question
+        documents = {} if is_empty(target.directory) else target.present(self._saving)
+        saved = Holding("", lambda: documents, fresh=True)
+        return self._place(dry_run=True, question=replace(question, others=(*question.others, saved)))
+
+    def save_first(self, plan: Written | None = None) -> Saved | None:
         """Save the folder under the label with the suffix ``-before-restore``, so that it never becomes the latest of
         the memory itself. The newest ten of different content are kept there, and pinned ones.
         """
@@ -223,15 +237,11 @@ class Writing:
             raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
         if is_empty(target.directory):
             return None
-        memory, label = target.memory, target.label.removesuffix(BEFORE_RESTORE) + BEFORE_RESTORE
-        usual = BackupOptions.of_known(target.usual, label=label, on_conflict="continue")
-        globs = (*usual.exclude, *several("exclude", exclude))
-        allowed = (*usual.allow_secrets, *several("allow_secrets", allow_secrets))
+        memory, label = target.memory, self._saving.label
         # Safety copies form a line of their own: each is based on the one before.
         home, latest = memory._session.home(label), memory.latest(label=label)
         home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
-        options = replace(usual, exclude=globs, allow_secrets=allowed)
-        with FolderSave(memory, target.directory, options, noted=False) as saving:
+        with FolderSave(memory, target.directory, self._saving, noted=False) as saving:
             try:
                 capture = saving.read()
             except NothingToSave as error:

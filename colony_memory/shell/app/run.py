@@ -172,20 +172,25 @@ class _Start(Record):
         before: Saved | None = None
         try:
             writing = Writing(target, loaded, documents, delete=delete | target.displaced, on_progress=self.on_progress)
-            for _ in range(_TRIES):
-                plan = writing.plan(saving=self.dry_run)
+            tries = 0
+            while True:
+                tries += 1
+                plan = writing.plan()
+                saves = plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed))
                 if self.dry_run:
+                    plan = writing.plan_after_save() if saves else plan
                     return Begun(RestoredFolder(loaded.info, plan, filled=filled), messages=notes)
-                if plan.in_use or plan.unsaved or (first and before is None and (plan.replaced or plan.removed)):
-                    before = writing.save_first(plan=plan) or before
+                if saves:
+                    before = writing.save_first(plan) or before
                 try:
                     written = writing.write(target.based_on(loaded))
                 except (Unsaved, FolderChanged):
-                    continue  # the folder was written to between the check and the write
+                    if tries < _TRIES:
+                        continue  # the folder was written to between the check and the write
+                    raise
                 if before is not None:
                     notes += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
                 return Begun(RestoredFolder(loaded.info, written, before, filled), messages=notes)
-            raise ColonyMemoryError(f"{target.directory} keeps being written to")
         except (ColonyMemoryError, ValueError) as error:
             return Begun(
                 messages=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error)

@@ -191,10 +191,10 @@ class Target:
         described = replace(split_documents(merged)[1], times={}, left_out={}, unread=frozenset())
         return {name: text for name, text in merged.items() if name not in METADATA_NAMES} | describe(described)
 
-    def present(self) -> dict[str, str]:
-        options = BackupOptions.of_known(self.usual, label=self._home_label)
+    def present(self, options: BackupOptions | None = None) -> dict[str, str]:
+        options = options or BackupOptions.of_known(self.usual, label=self._home_label).for_a_look()
         try:
-            return read_for(self.memory, self.directory, options.for_a_look()).documents
+            return read_for(self.memory, self.directory, options).documents
         except NothingToSave:
             return {}
 

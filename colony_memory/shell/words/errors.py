@@ -139,15 +139,10 @@ def exit_code(error: BaseException) -> int:
     return error.code if isinstance(error, Failure) else _kind(type(error))[0]
 
 
-def part_for(kind: type) -> str | None:
-    """The section of the troubleshooting page for a kind of error, None if there is none."""
-    return _kind(kind)[1]
-
-
 def address_for(error: BaseException) -> str | None:
     """The address to read on about an error, None if there is none."""
     # A failure of the command line with more to say than a library's error is raised from that error.
-    parts = (part_for(type(raised)) for raised in (error, error.__cause__))
+    parts = (_kind(type(raised))[1] for raised in (error, error.__cause__))
     part = next((part for part in parts if part is not None), None)
     return f"{PAGE}#{part}" if part else None
 

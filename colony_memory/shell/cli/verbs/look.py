@@ -209,7 +209,7 @@ def run_log(name: str, *, label: str = "default", patch: bool = False, common: C
             opened.output.answer_patch("\n".join(parts))
         else:
             gone, before = history.changes[0].kind == "removed", history.changes[0].before
-            fate = f"last seen in {before.snapshot_id}" if gone and before else "still there"
+            fate = f"last seen in {before.snapshot_id}" if gone and before else "the newest has it"
             total = f"{count(len(history.changes), 'change')} in {count(history.read, 'snapshot')}; {fate}"
             opened.output.show(asdict(history), draw(_CHANGES, rows), total)
 

@@ -120,13 +120,19 @@ def run_restore(
         if host is not None:
             report_host(host, opened.output)
     if not restored:
-        hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
-        unsaved, in_use = len(written.unsaved), len(written.in_use)
-        lost = f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere"
-        busy = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open in {users_line(written)}"
-        reasons = filter(None, [unsaved and lost, in_use and f"{busy}, to be stopped first"])
-        raise Failure(f"it would be refused: {' and '.join(map(str, reasons))}", code=FAILED, hint=hint)
+        raise refusal(written, saves=snapshot_first)
     return 0 if salvaged is None or salvaged else FAILED
+
+
+def refusal(written: Written, *, saves: bool) -> Failure:
+    """The error of a dry run for a plan that would be refused; ``saves`` if the folder would be saved first."""
+    unsaved, in_use = len(written.unsaved), len(written.in_use)
+    lost = f"what {count(unsaved, 'file')} {'has' if unsaved == 1 else 'have'} here is saved nowhere"
+    lost += ", and would be left out of a save" if saves else ""
+    busy = f"{count(in_use, 'file')} {'is' if in_use == 1 else 'are'} open in {users_line(written)}"
+    reasons = filter(None, [unsaved and lost, in_use and f"{busy}, to be stopped first"])
+    hint = None if in_use or saves else Hint("restore_folder", "snapshot_first", value=True)
+    return Failure(f"it would be refused: {' and '.join(map(str, reasons))}", code=FAILED, hint=hint)
 
 
 def restore_lines(

@@ -19,7 +19,7 @@ from colony_memory.shell.app.run import Begun, begin, keep_for_way_back
 from colony_memory.shell.cli import output as outputs
 from colony_memory.shell.cli.call import at_vault, format_of, host_of, open_memory, report_host, trust_of
 from colony_memory.shell.cli.verbs import backup
-from colony_memory.shell.cli.verbs.restore import restore_lines, warn_of_lacks
+from colony_memory.shell.cli.verbs.restore import refusal, restore_lines, warn_of_lacks
 from colony_memory.shell.words import errors
 from colony_memory.shell.words.errors import FAILED, INTERRUPTED, Failure, cut, say, say_json
 
@@ -101,6 +101,8 @@ def run_run(
         output.done({"directory": directory, "dry_run": True, **asdict(begun)}, *lines, dry_run=True)
         if restored is not None:
             warn_of_lacks(restored.info, restored.written)
+            if not restored:
+                raise refusal(restored.written, saves=True)
         return FAILED if begun.failed else 0
     again = partial(errors.command, label=label, given=asdict(common))
     with ExitStack() as stack:
