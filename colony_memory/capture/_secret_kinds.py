@@ -310,9 +310,10 @@ _SERVER = re.compile(rb"\b(?:(?:server|data source|host|address|addr|endpoint)\s
 _BEFORE_FIELD = frozenset({b";", b"?", b"&", b" "})
 _PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")
 _NETRC = re.compile(
-    rb"(machine)\s{1,40}[^\s]{1,253}\s{1,40}login\s{1,40}[^\s]{1,128}\s{1,40}(password)\s{1,40}((?:[^\s\\]|\\(?![nrt\"\\])){3,256})"
+    rb"(machine)\s{1,40}[^\s]{1,253}\s{1,40}login\s{1,40}[^\s]{1,128}\s{1,40}(password)\s{1,40}((?:[^\s\\]|\\(?![nrt\"\\])){3,4096})"
 )
-_NEAR, _LONGEST_JWK, _LONGEST_URL, _LONGEST_NETRC = 300, 4000, 400, 600
+# The password may be a cloud's login token, of some 2,000 characters.
+_NEAR, _LONGEST_JWK, _LONGEST_URL, _LONGEST_NETRC, _LONGEST_TOKEN = 300, 4000, 2200, 600, 4200
 
 _Span = tuple[int, int, tuple[int, int]]
 
@@ -371,20 +372,19 @@ def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[_Span]
     pattern = re.compile(sign + form.encode("ascii") + b"@")
 
     def find_there(text: bytes, place: int) -> Iterator[_Span]:
-        word = text[max(0, place - _LONGEST_URL) : place]
-        if word and not word[-1:].isspace() and sign in (word := word.rsplit(None, 1)[-1]):
-            match = pattern.match(text, place - len(word) + word.rfind(sign))
-            if match is not None and match.end() == place + 1:
-                yield *match.span(), match.span(1)
+        start = text.rfind(sign, max(0, place - _LONGEST_URL), place)
+        if start >= 0 and (match := pattern.match(text, start)) and match.end() == place + 1:
+            yield *match.span(), match.span(1)
 
     return find_there
 
 
 def _netrc_passwords(text: bytes, place: int) -> Iterator[_Span]:
     if text.rfind(b"login", max(0, place - _NEAR), place) >= 0:
-        for match in _NETRC.finditer(text, max(0, place - _LONGEST_NETRC), place + _NEAR):
-            if match.start(2) == place:
-                yield *match.span(), match.span(3)
+        found = _NETRC.finditer(text, max(0, place - _LONGEST_NETRC), place + _LONGEST_TOKEN)
+        match = next((match for match in found if match.start(2) >= place), None)
+        if match is not None and match.start(2) == place:
+            yield *match.span(), match.span(3)
 
 
 _KEYS = ("=private_keys", "=putty_keys")  # without further conditions
@@ -395,7 +395,7 @@ _BY_HAND: dict[str, tuple[Callable[[bytes, int], Iterator[_Span]], tuple[int, in
     "=database_passwords": (_database_passwords, (_NEAR, _NEAR)),
     "=netrc_passwords": (_netrc_passwords, (_LONGEST_NETRC, _NEAR)),
     # No common escape occurs in one.
-    "=url_passwords": (_before_at(b"://", r"""[^\s/?#@:"'`<>\\]{0,128}:([^\s/@"'`<>\\]{3,256})"""), (0, 0)),
+    "=url_passwords": (_before_at(b"://", r"""[^\s/?#@:"'`<>\\]{0,128}:([^\s/@"'`<>\\]{3,2048})"""), (0, 0)),
     "=oracle_passwords": (_before_at(b"jdbc:oracle:", r"""[a-z]{2,6}:[^\s/:@]{1,64}/([^\s/@"'<>]{3,128})"""), (0, 0)),
 }
 

@@ -417,11 +417,17 @@ def test_no_part_of_a_character_is_left_behind_a_secret():
         assert text.endswith(rest)
 
 
-@pytest.mark.parametrize("form", ["PGPASSWORD={} psql", "sshpass -p '{}' ssh h", "Server=db;Password={};Timeout=3"])
-def test_a_token_in_place_of_a_password_is_hidden_to_its_end(form):
-    """As a cloud's login to a database takes it."""
-    masked = mask_secrets({"a": form.format(secret := drawn(1000))})[0]["a"]
-    assert not any(secret[at : at + 8] in masked for at in range(992))
+@pytest.mark.parametrize(
+    ("form", "size"),
+    [
+        *(("PGPASSWORD={} psql", 1000), ("sshpass -p '{}' ssh h", 1000), ("Server=db;Password={};Timeout=3", 1000)),
+        *(("https://aws:{}@index.invalid/simple/", 2000), ("machine h\n login aws password {}\n", 4000)),
+    ],
+)
+def test_a_token_in_place_of_a_password_is_hidden_to_its_end(form, size):
+    """As a cloud's login to a database or an index of packages takes it."""
+    masked = mask_secrets({"a": form.format(secret := drawn(size))})[0]["a"]
+    assert not any(secret[at : at + 8] in masked for at in range(size - 8))
 
 
 def test_of_secrets_within_another_all_are_hidden():
