@@ -213,11 +213,12 @@ def _listed_and_gone(session: Session, state: State, present: Container[str]) ->
 
 def _pointer_problem(state: State, manifests: Iterable[Manifest], *, strict: bool) -> str | None:
     """The objection of newer snapshots to an unproven pointer; with ``strict``, also damage that others pass over."""
-    error: Exception | None
     try:
-        error = None if state.proven else set_back(read_pointer(state.text or "", label=state.label), manifests)
-        if error is None and strict and state.text is not None:
-            read_pointer(state.text, label=state.label, strict=True, files=state.pages)
+        strict &= state.text is not None
+        pointer = read_pointer(state.text or "", label=state.label, strict=strict, files=state.pages)
+        # What it lists was there before it, unless it is forged.
+        others = [found for found in manifests if state.asked.pins or found.info.snapshot_id not in pointer.rows]
+        error: Exception | None = None if state.proven else set_back(pointer, others)
     except SnapshotCorrupt as damage:
         error = damage
     return None if error is None else message_of(error)

@@ -1,11 +1,14 @@
 """What a client does not trust may be of anybody's making, and a verification does not unpack it."""
 
+import json
 import warnings
+from datetime import datetime, timedelta, timezone
 
 import pytest
-from faces import FORMATS
+from faces import FORMATS, PlainVault
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, UntrustedSnapshot
+from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory.testing import FakeVault
 
 pytest.importorskip("cryptography")
@@ -31,6 +34,42 @@ def test_what_is_not_trusted_is_not_unpacked(wire, signer):
     part = next(name for name in vault.files if ".p0." in name or ".k0." in name)
     del vault.files[part]
     assert pinned.verify(snapshot_id=theirs).snapshots[0].parts == "missing"
+
+
+def test_what_a_pointer_lists_is_no_sign_that_it_is_an_older_one():
+    """A client whose clock was a year ahead saved twice, and 0.1.1, by the right time, wrote the pointer since."""
+    now, hours = datetime(2026, 6, 1, tzinfo=timezone.utc), [0]
+    fake = FakeVault(operations_per_hour=None, clock=lambda: now.timestamp() + 3600 * hours[0])
+    vault = PlainVault(fake)
+    ours = ColonyMemory(backend=vault)
+
+    def save(text, at):
+        ours._session.now = lambda: at
+        return ours.backup({"m": text}).snapshot_id
+
+    victim, first = save("0", now), save("1", now)
+    save("2", now + timedelta(days=365))
+    save("3", now + timedelta(days=365))
+    vault.files[latest_filename("default")] = json.dumps(
+        {
+            "format": "colony-memory/latest/1",
+            "label": "default",
+            "snapshot_id": first,
+            "manifest_file": manifest_filename("default", first),
+            "updated_at": "2026-06-01T00:00:03Z",
+        }
+    )
+    ours = ColonyMemory(backend=vault)
+    assert "is an older one" in ours.verify().problem  # nothing tells yet that this was 0.1.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        ours.delete_snapshot(label="default", snapshot_id=victim)
+        hours[0] = 3
+        latest = save("4", now + timedelta(hours=3))
+        ours.prune(label="default", keep=4)
+    (label,) = ours.inspect().labels
+    assert (ours.verify().problem, label.broken) == (None, {})
+    assert (ours.latest().snapshot_id, label.snapshots) == (latest, 4)
 
 
 def warned(call):
