@@ -22,6 +22,8 @@ from colony_memory import (
 from colony_memory._values import replace
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import Moves
+from colony_memory.capture._recover import Unsettled
+from colony_memory.capture._write import place_documents
 from colony_memory.shell.app.options import BackupOptions
 from colony_memory.shell.app.run import begin
 from colony_memory.testing import FaultyVault
@@ -221,7 +223,7 @@ def test_what_becomes_of_a_folder_at_a_start(world, history, outcome, expected, 
     assert found == expected
     assert world.kept() == kept
     assert begun.failed is None
-    assert begun.is_first == (outcome == "first")
+    assert (begun.latest is None) == (outcome == "first")
     assert (begun.restored is None) == (outcome in ("first", "kept"))
     assert (plan.restored is None, plan.latest) == (begun.restored is None, begun.latest)
     told = " ".join(begun.messages)
@@ -304,7 +306,6 @@ def test_under_what_a_program_has_open_the_folder_stays_and_that_is_told(world):
 
 
 def test_a_restore_that_cannot_be_put_back_keeps_no_agent_from_starting(world, monkeypatch):
-    from colony_memory.capture._recover import Unsettled
     from colony_memory.shell.app import target
 
     clean(world)
@@ -316,6 +317,26 @@ def test_a_restore_that_cannot_be_put_back_keeps_no_agent_from_starting(world, m
     begun = begin(world.memory, world.here)
     assert "could not be put back" in begun.failed
     assert begun.latest == world.memory.latest().snapshot_id
+    shutil.rmtree(world.here)
+    with pytest.raises(Unsettled):
+        begin(world.memory, world.here)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_cannot_be_put_into_an_empty_folder_starts_no_agent(world, monkeypatch, there):
+    clean(world)
+    shutil.rmtree(world.here)
+    if there:
+        world.here.mkdir()
+
+    def full(*args, dry_run=False, **options):
+        if dry_run:
+            return place_documents(*args, dry_run=True, **options)
+        raise ColonyMemoryError("No space left on device")
+
+    monkeypatch.setattr("colony_memory.shell.app.restore.place_documents", full)
+    with pytest.raises(ColonyMemoryError, match="No space left"):
+        begin(world.memory, world.here)
 
 
 @pytest.mark.parametrize("times", [1, 9])

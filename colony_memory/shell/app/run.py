@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
+from colony_memory._os.paths import is_empty
 from colony_memory._values import Record, Value, field, replace
 from colony_memory.capture._moves import FolderChanged
 from colony_memory.capture._question import Unsaved
@@ -41,14 +42,10 @@ _NAMED, _LASTS = 3, timedelta(days=30)
 
 class Begun(Value):
     restored: RestoredFolder | None = None  # the restore; None if nothing was written, as on a first start
-    latest: str | None = None  # id of the snapshot that a restore would return
+    latest: str | None = None  # id of the snapshot that a restore would return, None on a first start
     messages: tuple[str, ...] = ()  # notices for whoever starts the program: what was merged, replaced, or left
     missing: str = ""  # the message for a first start, with the labels that exist
     failed: str | None = None  # why the folder is not as it should be, None if it is
-
-    @property
-    def is_first(self) -> bool:
-        return self.latest is None
 
 
 def begin(
@@ -64,8 +61,8 @@ def begin(
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Begun:
     """Bring a folder to the latest snapshot, by the table in ``docs/running.md``; if it is proven that none was ever
-    saved, only create the folder. Raises if the vault is unreachable, damaged or not trusted, so that no agent starts
-    with an empty memory by mistake.
+    saved, only create the folder. Raises if the vault is unreachable, damaged or not trusted, or the memory cannot be
+    put into an empty folder, so that no agent starts without one by mistake.
     """
     refuse_vault_inside(memory, [directory])
     try:
@@ -74,6 +71,8 @@ def begin(
         ) as target:
             return _Start(target, fallback, fill, dry_run, on_progress).begin()
     except Unsettled as error:
+        if is_empty(directory):
+            raise
         latest = memory.latest(label=label)
         return Begun(latest="" if latest is None else latest.snapshot_id, failed=message_of(error))
 
@@ -192,9 +191,9 @@ class _Start(Record):
                     notes += (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
                 return Begun(RestoredFolder(loaded.info, written, before, filled), messages=notes)
         except (ColonyMemoryError, ValueError) as error:
-            return Begun(
-                messages=notes, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error)
-            )
+            if is_empty(target.directory):
+                raise
+            return Begun(messages=notes, failed=message_of(error))
 
 
 class Guarded(Value):

@@ -96,7 +96,7 @@ def run_run(
         if restored is not None:
             lines = restore_lines(restored, directory, begun.messages, dry_run=True, verbose=verbose)
         else:
-            reason = begun.failed or ("nothing is saved yet" if begun.is_first else latest)
+            reason = begun.failed or ("nothing is saved yet" if begun.latest is None else latest)
             lines = [*begun.messages, f"{directory} would stay as it is: {reason}"]
         output.done({"directory": directory, "dry_run": True, **asdict(begun)}, *lines, dry_run=True)
         if restored is not None:
@@ -117,7 +117,7 @@ def run_run(
         if host is not None and begun.restored is not None:
             report_host(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
-        nothing_yet = begun.is_first
+        nothing_yet = begun.latest is None
 
         def save() -> Saved | None:
             # Always by the client that restored: it knows the base, and so notices another client's save.
@@ -161,7 +161,7 @@ def _report_start(begun: Begun, directory: str, output: Output, *, where: str, a
         output.warn(message)
     if begun.failed is not None:
         output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
-    elif begun.is_first:
+    elif begun.latest is None:
         output.note(f"{begun.missing}, in {where}: a first start")
     elif begun.restored is None:
         output.note(f"{directory} stays as it is; the latest snapshot is {begun.latest}")
