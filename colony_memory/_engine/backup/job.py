@@ -17,7 +17,7 @@ from colony_memory._engine.state import State, list_files, look
 from colony_memory._format import FORMAT_2
 from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.json import exact_documents, printable
-from colony_memory._format.lineage import Lineage, Unmerged, merge_base, stand_ins, still_unmerged
+from colony_memory._format.lineage import Lineage, Unmerged, ancestors, merge_base, stand_ins, still_unmerged
 from colony_memory._format.manifest import MAX_NOTE, check_tags
 from colony_memory._format.names import id_order, require_id, require_label
 from colony_memory._format.payload import tree_of
@@ -261,13 +261,14 @@ async def _warn_if_lacking(job: Job, latest: str) -> None:
 
 
 async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
-    """An own snapshot equal to this memory, where another's is the latest. Raises ConflictDetected if it is refused."""
+    """An own snapshot equal to this memory, below another's; ConflictDetected if it is refused and not merged."""
     basis = job.basis
     if job.theirs is None or basis.reverted:
         return None
-    for key in basis.own - {job.theirs}:
+    merged = ancestors(state.infos, job.theirs)[0].intersection(basis.refused) if basis.refused else frozenset()
+    for key in (basis.own | merged) - {job.theirs}:
         entry = state.entry(key) if state.lists(key) else None
-        if entry is None or entry.info.refused or not await job.is_equal(entry):
+        if entry is None or (entry.info.refused and key not in merged) or not await job.is_equal(entry):
             continue
         # If it is damaged, this memory is saved nowhere.
         if job.session.knows_good(job.label, key) or await restores(job.session, job.label, key) is None:
