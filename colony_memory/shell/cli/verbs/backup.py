@@ -37,6 +37,7 @@ def run_backup(
     no_index: bool = False,
     verbose: bool = False,
     common: CommonOptions,
+    **how: bool,  # for FolderSave
 ) -> int:
     """Each PATH is a folder or a file; without one, the memory of --agent is saved. One folder's files are saved under
     their path inside it; of several PATHs, each under its own name, such as notes/a.md. Every file is saved byte for
@@ -60,7 +61,7 @@ def run_backup(
                 output.note("the command of --before was not run, which may change what there is to save")
             _note_details(preview.unsaved.capture, common, saving, verbose=verbose)
             return 0 if preview else FAILED
-        saved = save(opened, paths, options, index=not no_index)
+        saved = save(opened, paths, options, index=not no_index, **how)
         output.done(_document(saved.capture, saved), *_lines(saved))
         if saved.info.diverged_from and saved.info.reused:
             # A warning, not a line of the answer: --quiet does not hide it.
@@ -234,7 +235,7 @@ def run_watch(
     from colony_memory.shell.app.open import choose_place
 
     if once:
-        return run_backup(paths, saving=saving, format=format, common=common)
+        return run_backup(paths, saving=saving, format=format, common=common, unattended=True)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
@@ -253,13 +254,9 @@ def run_watch(
 
     state = last_run_path(place.url, saving.label)
     watch = Watch(save_again, every=interval, final_timeout=patience, state=state, on_run=report)
-    code = FAILED
     try:
         last = watch.run()
-        if watch.last_error is not None:
-            code = exit_code(watch.last_error)
-        elif last.ok:
-            code = 0
+        code = exit_code(watch.last_error) if watch.last_error is not None else 0 if last.ok else FAILED
     except KeyboardInterrupt as error:
         code = exit_code(error)
         if not watch.busy:
