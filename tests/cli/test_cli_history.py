@@ -38,7 +38,7 @@ def test_what_became_of_a_file(cli, vault, ids):
         [ids[2], "2026-11-03", "12:00", "UTC", "removed", "+0", "-3", "-"],
         [ids[1], "2026-11-02", "12:00", "UTC", "changed", "+1", "-0", "15", "B"],
         [ids[0], "2026-11-01", "12:00", "UTC", "in", "the", "oldest", "+2", "-0", "11", "B"],
-        ["4", "changes", "in", "4", "snapshots;", "still", "there"],
+        ["4", "changes", "in", "4", "snapshots;", "the", "newest", "has", "it"],
     ]
     save(vault, {"b.md": "y"}, at=NOON + timedelta(days=9))
     assert cli("log", "a.md")[1].endswith(f"5 changes in 5 snapshots; last seen in {ids[3]}\n")
