@@ -227,7 +227,7 @@ class Delivery:
         newer than the origin's pointer names. ``before`` is the label before any of it was written.
         """
         session, origin = self.session, self.origin
-        named = None if origin is None else origin.pointer.snapshot_id
+        named = None if origin is None else origin.follow or origin.pointer.snapshot_id
         up_to_named = [id_ for id_ in brought if named is None or id_order(id_) <= id_order(named)]
         newest = max(up_to_named or brought, key=id_order)
         # The generation continues the origin's, so that heads keep their order for clients that see both vaults.
@@ -256,7 +256,7 @@ class Delivery:
             follow = now.follow
             if now.text is None:  # the newest that was there before
                 follow = max(now.counted - brought.keys(), key=id_order, default=None)
-            latest = newest if follow is None or id_order(newest) >= id_order(follow) else follow
+            latest = newest if follow is None or (up_to_named and id_order(newest) >= id_order(follow)) else follow
             if latest not in brought and latest not in now.committed:
                 msg = f"snapshot {latest} of label {self.label!r} may be the work of a backup under way: try again"
                 raise ConflictDetected(msg, theirs=latest)

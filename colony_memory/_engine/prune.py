@@ -152,6 +152,9 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move:
         open_session = session.open()
         open_state = await look(open_session, now.label, everything=True)
         rows, latest = await _without(open_session, open_state, snapshot_id)
+    for key in now.listed.manifests if latest is None else ():
+        if key not in (snapshot_id, *now.unproven, *now.untrusted) and not now.pointer.took_out(key):
+            return Move(key, rows, [snapshot_id])  # it is damaged, not deleted
     return Move(latest, rows if latest is not None else (), [snapshot_id])
 
 

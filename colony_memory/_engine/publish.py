@@ -71,7 +71,10 @@ async def publish(
             return Published(state.pointer, state)
         if not doubted:
             require_believed(state)
-        if move.latest is None and state.written and state.written not in move.removed and state.text != text:
+        # A save that may be under way writes the pointer itself.
+        is_young = move.latest == state.follow and state.follow not in state.committed and state.pointer.generation
+        unsure = move.latest is None or (is_young and not doubted)
+        if unsure and state.written and state.written not in move.removed and state.text != text:
             move = replace(move, latest=state.written)  # lost, not deleted: what this client just named may have been
         await _require_gone(session, state, move)
         pointer, text = await _write(session, state, move, signer or session.signer)
@@ -106,7 +109,7 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
     """Raises VaultUnavailable if a newer snapshot than the move's still exists: a listing may be out of date."""
     pointer, label, listed = state.pointer, state.label, state.files.manifests if state.files else ()
     latest = id_order(move.latest or "")
-    rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, pointer.entries or ())
+    rows = takewhile(lambda row: id_order(row.snapshot_id) > latest, (state.files and pointer.entries) or ())
     named = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *(row.snapshot_id for row in rows)))
     accounted = {*move.removed, *listed}
     missing = [key for key in named if id_order(key) > latest and key not in accounted]

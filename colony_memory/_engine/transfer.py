@@ -207,6 +207,6 @@ class _Copying(Record):
 def _is_restore_point(state: State, snapshot_id: str) -> bool:
     """True if a snapshot is to be copied: none that was removed or is under way; a damaged one is, to be reported."""
     if snapshot_id in state.waiting:
-        return not state.pointer.generation
+        return not state.pointer.generation or snapshot_id == state.follow
     intact = any(entry.snapshot_id == snapshot_id for entry in state.entries)
     return snapshot_id in state.committed or not (intact or snapshot_id in state.pointer.gone)

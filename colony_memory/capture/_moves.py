@@ -107,7 +107,8 @@ class Moves:
                 return
             if is_directory(status):
                 _move_directory(directory, last, kept, number)
-                fits = _is_empty(kept, number)
+                with kept.enter(number) as inner:
+                    fits = not inner.names()
             else:
                 directory.move(last, kept, number)
                 fits = step.old.fits(kept.look(number))
@@ -196,11 +197,6 @@ def _move_directory(source: Directory, name: str, target: Directory, new_name: s
                     os.fchown(new.descriptor, status.st_uid, status.st_gid)
                 os.fchmod(new.descriptor, stat.S_IMODE(status.st_mode))
         source.remove_directory(name)
-
-
-def _is_empty(directory: Directory, name: str) -> bool:
-    with directory.enter(name) as inner:
-        return not inner.names()
 
 
 def _put(source: Directory, name: str, target: Directory, new_name: str) -> bool:

@@ -323,6 +323,17 @@ def test_what_stands_for_the_basis_is_the_basis(vault, theirs):
     assert outcome(ours, NEW, "raise") == SILENT
 
 
+def test_beside_a_refused_save_that_is_newer_another_host_merges(vault, theirs):
+    theirs.backup(BASE)
+    refused(Folder(vault), theirs)
+    newer = sorted(rows(vault))
+    stranger = Folder(vault)
+    assert outcome(stranger, {"m": FIRM + "of the stranger\n"}, "merge") == TOLD
+    merged = "".join(ColonyMemory(backend=vault).restore().values())
+    assert ("first\n" in merged, "of the stranger\n" in merged, "refused\n" in merged) == (True, True, False)
+    assert {*newer} <= {*rows(vault)}
+
+
 def test_a_race_is_a_conflict_of_which_the_row_tells(vault, theirs):
     ours = Folder(vault)
     theirs.backup(BASE)

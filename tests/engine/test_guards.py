@@ -1,6 +1,7 @@
 """No verb infers from one listing what is gone, and none leaves a vault in which it is stuck."""
 
 import contextlib
+import json
 import random
 import time
 from datetime import datetime, timezone
@@ -210,6 +211,46 @@ def test_no_verb_makes_a_loss_look_like_nothing_saved(verb, kind, more):
         LEFT[verb](lost.client(), lost.ids)
     with pytest.raises(SnapshotCorrupt, match="though it had one"):
         lost.client().restore(default={})
+
+
+@pytest.mark.parametrize(("damaged", "other", "pointer"), [(0, 1, True), (1, 0, False)])
+def test_a_deletion_tells_no_damaged_snapshot_as_nothing_saved(damaged, other, pointer):
+    fake = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=fake, format=1)
+    ids = [mem.backup({"m": f"text {n}"}).snapshot_id for n in range(2)]
+    del fake.files[f"cmem.default.{ids[damaged]}.p0.json"]
+    if not pointer:
+        del fake.files["cmem.default.latest.json"]
+    mem = ColonyMemory(backend=fake, format=1)
+    mem.delete_snapshot(label="default", snapshot_id=ids[other])
+    with pytest.raises(SnapshotCorrupt, match="missing part file"):
+        mem.restore(default={})
+    assert mem.backup({"m": "more"}, prune_keep=1).head
+    mem.delete_snapshot(label="default", snapshot_id=mem.latest().snapshot_id)
+    with contextlib.suppress(SnapshotNotFound):
+        mem.delete_snapshot(label="default", snapshot_id=ids[damaged])
+    assert mem.restore(default={}) == {}
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda mem, ids: mem.tag(snapshot_id=ids[1], add="x"),
+        lambda mem, ids: mem.rewrite(replace={"text": "words"}),
+        lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[0]),
+    ],
+    ids=["tag", "rewrite", "delete"],
+)
+def test_a_save_under_way_is_the_latest_only_by_its_own_pointer(verb):
+    lost = Lost()
+    verb(lost.client(), lost.ids)
+    assert json.loads(lost.fake.files["cmem.default.latest.json"])["snapshot_id"] == lost.ids[2]
+    assert lost.client().restore() == {"m": "some text 3"}
+    lost.now += 3 * 3600
+    lost.client().prune(keep=1)
+    assert lost.client().restore() == {"m": "some text 3"}
+    assert lost.client().verify()
+    assert lost.client().backup({"m": "on"}).head
 
 
 def test_room_is_made_without_a_pointer_that_names_nothing():

@@ -1,6 +1,7 @@
 """Copy from vault to vault: every byte, every label, and what is left out is named."""
 
 import json
+import warnings
 
 import pytest
 from faces import PlainVault, with_zstd
@@ -16,7 +17,16 @@ from transfers import (
     no_pointers,
 )
 
-from colony_memory import ColonyMemory, QuotaExceeded, RateLimited, VaultError, snapshot
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    Ed25519Signer,
+    QuotaExceeded,
+    RateLimited,
+    VaultError,
+    snapshot,
+)
 from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
@@ -98,6 +108,44 @@ def test_the_pointer_names_what_it_named_where_it_came_from(vault):
     assert copy(source, memory).latest == {"default": ids[1]}
     assert memory.restore() == LARGE
     assert read_pointer(vault.files[POINTER], label="default").generation > pointer.generation
+
+
+@pytest.mark.parametrize("pointer", [True, False])
+@pytest.mark.parametrize("signs", [False, True])
+def test_no_copy_makes_a_refused_save_the_latest(pointer, signs):
+    if signs:
+        pytest.importorskip("cryptography")
+    source, signer = fake(), Ed25519Signer.generate() if signs else None
+    a, b = ColonyMemory(backend=source), ColonyMemory(backend=source)
+    a.backup({"m": "one\n"})
+    b.restore()
+    a.backup({"m": "one\ntwo\n"})
+    with pytest.raises(ConflictDetected):
+        b.backup({"m": "one\nthree\n"})
+    if not pointer:
+        del source.files[POINTER]
+    there = ColonyMemory(backend=fake(), signer=signer, require_signature=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        ColonyMemory(backend=source, signer=signer, require_signature=False).copy_to(there)
+        assert there.restore() == {"m": "one\ntwo\n"}
+    assert len(there.list_snapshots()) == 3
+
+
+def test_what_a_restore_gives_is_copied():
+    """The pointer is an older one, and what it names is gone."""
+    source = fake()
+    mem = ColonyMemory(backend=source)
+    old, before = mem.backup({"m": "one"}).snapshot_id, source.files[POINTER]
+    mem.backup({"m": "one and two"})
+    source.files[POINTER] = before
+    for name in [name for name in source.files if old in name]:
+        del source.files[name]
+    there = ColonyMemory(backend=fake())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        assert ColonyMemory(backend=source).copy_to(there)
+    assert there.restore() == {"m": "one and two"}
 
 
 def test_a_snapshot_that_goes_while_others_are_copied_is_passed_over(vault):
