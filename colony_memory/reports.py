@@ -192,7 +192,7 @@ class LabelMap(Value):
     orphans: tuple[str, ...] = ()  #: Part files without a manifest.
     next_operations: int = 3  #: Writes that the next backup takes, if the memory stays about the same.
     next_bytes: int = 0  #: Bytes that it takes, judging by recent ones.
-    untrusted: tuple[str, ...] = ()  #: Those of ``broken`` that may be whole, but that this client does not trust.
+    untrusted: tuple[str, ...] = ()  #: Those of ``broken`` that may be whole: not trusted, or of a newer format.
     removed: tuple[str, ...] = ()  #: Ids of snapshots that the pointer lists and that are gone.
     next_at_most: bool = False  #: ``next_bytes`` is an upper bound; nothing shows yet how much less it will be.
     fits: int | None = None  #: Number of backups like the recent ones that still fit into the vault; None if unknown.

@@ -366,7 +366,7 @@ def _why_unusable(state: State, finding: Finding, row: Entry | None) -> Snapshot
             f"{named} belongs to another history than the label, although a trusted key signed it: if it is yours, "
             "restore it by its id, or export and import it to have it listed again"
         )
-        return UntrustedSnapshot(msg, hint=Hint("delete_snapshot", "snapshot_id", snapshot_id, label=label))
+        return UntrustedSnapshot(msg, hint=Hint("restore", "snapshot_id", snapshot_id, label=label))
     return None
 
 

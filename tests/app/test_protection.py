@@ -38,12 +38,15 @@ ACCEPT = [("accept", "default", NEWEST)]
         ({}, {"available_bytes": None}, "protected", []),
         ({"orphans": ("x",)}, {}, "protected", []),
         ({**EMPTY, "orphans": ("x",)}, {}, "not protected", [("backup", "default", None)] * 2),
-        ({"broken": {MANIFEST: "bad"}}, {}, "at risk", [("delete", "default", ID)]),
+        ({"broken": {MANIFEST: "bad"}, "latest": ID}, {}, "at risk", [("replace", "default", ID)]),
+        ({"broken": {MANIFEST: "bad"}}, {}, "at risk", [("judge", "default", ID)]),
+        ({"broken": {OLD: "bad"}}, {}, "protected", [("judge", "default", OLD[13:42])]),
+        ({**EMPTY, "broken": {MANIFEST: "bad"}}, {}, "not protected", [("backup", "default", ID)]),
         ({"broken": {OLD: "x"}, "untrusted": (OLD,)}, {}, "protected", [("judge", "default", OLD[13:42])]),
         ({"broken": {MANIFEST: "x"}, "untrusted": (MANIFEST,)}, {}, "at risk", [("judge", "default", ID)]),
         ({"broken": {f"cmem.default.{NEWEST}.manifest.json": "rolled back"}}, {}, "at risk", ACCEPT),
         ({"latest": None, "broken": {"cmem.default..manifest.json": "rolled back"}}, {}, "at risk", ACCEPT),
-        ({**EMPTY, "broken": {"odd": "bad"}}, {}, "not protected", [("delete", "default", None)]),
+        ({**EMPTY, "broken": {"odd": "bad"}}, {}, "not protected", [("backup", "default", None)]),
     ],
 )
 def test_the_verdict(label, vault, state, problems):
@@ -192,6 +195,18 @@ def test_what_this_host_cannot_read_is_not_to_be_saved_over():
     assert checked.verdict.state == "at risk"
     assert [(each.mending, each.snapshot_id) for each in checked.verdict.problems] == [("judge", info.snapshot_id)]
     assert checked.verdict.newest.snapshot_id == older.snapshot_id
+
+
+def test_what_only_a_newer_version_reads_is_not_to_be_saved_over_either(vault):
+    save(vault, {"a.md": "older"}, at=NOON)
+    info = save(vault, {"a.md": "newest"})
+    file = vault.path / f"cmem.default.{info.snapshot_id}.manifest.json"
+    file.write_text(file.read_text().replace(info.format, "colony-memory/9"))
+    for _ in range(2):
+        problems = check_protection(ColonyMemory(backend=vault)).verdict.problems
+        assert [each.mending for each in problems if each.snapshot_id == info.snapshot_id] == ["judge"]
+        for other in vault.path.glob("cmem.*latest*"):
+            other.unlink()  # so that its manifest alone tells of it
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -27,6 +27,7 @@ def noon(monkeypatch):
 
 
 ID = "20261101T130000300000Z-abcdef"
+ZSTD = pytest.mark.skipif(not is_installed(), reason="format 2 takes zstd")
 
 
 @pytest.mark.parametrize(
@@ -188,6 +189,15 @@ def in_conflict(cli, folder, vault):
     assert cli("backup", folder)[0] == 1
 
 
+def without_a_pack(cli, folder, vault):
+    """What the first snapshot and all that build on it need is gone, and may come back."""
+    cli("backup", folder, "--format", "2")
+    (first,) = vault.path.glob("cmem.*.k0.json")
+    (folder / "more.md").write_text("more\n")
+    cli("backup", folder, "--format", "2")
+    first.rename(folder.parent / first.name)
+
+
 def shrunk(cli, folder, vault):
     (folder / "large.md").write_text("".join(f"{n} lines of notes\n" for n in range(1000)))
     cli("backup", folder)
@@ -291,6 +301,7 @@ def signed_from_today(cli, folder, vault):
         (in_conflict, "conflict with "),
         (taken_after_a_conflict, "conflict with "),
         (damaged, "mend it  colony-memory backup "),
+        pytest.param(without_a_pack, "mend it  colony-memory backup ", marks=ZSTD),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -307,9 +318,13 @@ def test_what_mends_works_as_pasted(cli, vault, folder, monkeypatch, history, sa
         out = cli("status")[1]
         for line in [line for line in out.splitlines() if line.startswith("mend it  ")]:
             program, *words = shlex.split(line.removeprefix("mend it  "))
-            assert (program, "PATH" in words) == ("colony-memory", False)
+            assert (program, {"PATH", "delete"} & {*words}) == ("colony-memory", set())
             cli(*words)
     assert cli("status")[1].startswith("protected: ")
+    if history is without_a_pack:
+        (first,) = folder.parent.glob("cmem.*.k0.json")
+        first.rename(vault.path / first.name)
+        assert cli("verify")[0] == 0
     if history in (in_conflict, taken_after_a_conflict):
         assert {"ours.md", "theirs.md"} <= ColonyMemory(backend=vault).restore().keys()
 
@@ -373,7 +388,7 @@ def test_an_account_without_the_karma_to_save_is_told_it(cli, server, folder):
     assert "karma" not in cli("status")[1]
 
 
-@pytest.mark.skipif(not is_installed(), reason="format 2 takes zstd")
+@ZSTD
 def test_what_format_2_would_keep_is_measured_on_this_memory(cli, server, folder):
     text = [sha256(b"%d" % number).hexdigest() for number in range(2_000)]
     for number in range(3):

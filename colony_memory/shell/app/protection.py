@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 #: snapshot, and something is wrong. ``not protected``: there is none, the newest is older than allowed, or it contains
 #: nothing of the folder in question.
 State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
-#: The remedy: ``delete`` the snapshot; ``backup`` again; ``prune`` to make room; ``wait``; ``judge`` if an untrusted
-#: snapshot is one's own, or if one that this host cannot read is good; ``replace`` damage by a new backup (an older
-#: snapshot restores until then); ``forget`` lost files by a prune of leftovers; ``accept`` a snapshot in place of a
+#: The remedy: ``delete`` the snapshot; ``backup`` again; ``prune`` to make room; ``wait``; ``judge`` whether an
+#: untrusted snapshot is one's own, or a broken one of use; ``replace`` damage by a new backup (an older snapshot
+#: restores until then); ``forget`` lost files by a prune of leftovers; ``accept`` a snapshot in place of a
 #: refused latest, by restoring it and backing up; ``sign`` what is older than signing by a backup with the key;
 #: ``merge`` it with the latest by the next backup; or ``join`` it with the folder, which has the latest already.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
@@ -255,7 +255,7 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
         if (facts == ("ok", "ok", "ok") or check.sealed) and "bad" not in (check.signature, check.trust):
             return Newest(info, damaged, bool(check.closed), unread)
         damaged[info.snapshot_id] = check.problem or f"snapshot {info.snapshot_id} failed verification"
-        if facts == ("ok", "unchecked", "unchecked") and check.trust != "bad":
+        if "bad" not in facts and facts[1:] == ("unchecked", "unchecked") and check.trust != "bad":
             unread.add(info.snapshot_id)  # it may be good: the extra that reads it is not installed
     return Newest(None, damaged, unread=unread)
 
@@ -310,9 +310,9 @@ def assess(
     read, was_read = read or Newest(), read is not None
     # Problems that put the memory at risk come first.
     name, unread = label.label, read.unread
-    remedy: Mending = "replace" if read.good else "backup"
+    remedy: Mending = "replace" if newest else "backup"
     damage = [Problem(why, "judge" if key in unread else remedy, name, key) for key, why in read.damaged.items()]
-    problems = tuple(sorted((*damage, *unmerged, *_problems(found, label, newest)), key=is_past))
+    problems = tuple(sorted((*damage, *unmerged, *_problems(found, label, newest, remedy)), key=is_past))
     state: State = "protected" if was_read and not read.closed else "saved"
     state = "not protected" if stale else state if all(map(is_past, problems)) else "at risk"
     theirs = (label.latest or "") if any(problem.mending != "delete" for problem in unmerged) else ""
@@ -329,7 +329,7 @@ def _is_empty(label: LabelMap) -> bool:
     return label.newest is None and not label.broken and not label.unsigned
 
 
-def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:
+def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None, remedy: Mending) -> Iterator[Problem]:
     name = label.label
     # A copy made before a restore can't be completed: the folder's earlier state is gone.
     if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
@@ -343,8 +343,10 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> 
         if file == refused and newest is not None:
             yield Problem(why, "accept", name, newest.snapshot_id)
             continue
-        ref = read_filename(file)
-        yield Problem(why, "judge" if file in label.untrusted else "delete", name, ref.snapshot_id if ref else None)
+        snapshot_id = ref.snapshot_id if (ref := read_filename(file)) else None
+        # Beside a good latest, a backup mends nothing. What is missing may come back, so nothing is to be deleted.
+        doubtful = file in label.untrusted or (newest and (newest.snapshot_id == label.latest or not snapshot_id))
+        yield Problem(why, "judge" if doubtful else remedy, name, snapshot_id)
     if label.unsigned and newest is None:
         what = f"nothing trusted is saved: {older_than_signing(name, label.unsigned)}"
         yield Problem(what, "sign", name, label.unsigned[0])
