@@ -60,6 +60,10 @@ class FileWitness:
         """The newest head that is recorded for the label, or None."""
         return self._load().get(require_label(label))
 
+    def labels(self) -> tuple[str, ...]:
+        """The labels with a recorded head, so that one of which nothing is left in the vault is noticed."""
+        return tuple(self._load())
+
     def record(self, label: str, head: str) -> None:
         """Remember a head; on disk when this returns. A lower generation than the one remembered is ignored."""
         label = require_label(label)

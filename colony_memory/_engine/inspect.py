@@ -277,7 +277,7 @@ def _look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | Non
 async def inspect(session: Session) -> VaultMap:
     quota = await session.vault.status()
     listing = await session.vault.list("")
-    labels = read_labels(listing)
+    labels = read_labels(listing, await session.labels_seen())
     total, available = _number(quota.get("quota_bytes")), quota.get("available_bytes")
     free = await free_bytes(session, quota)
     maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
@@ -361,6 +361,7 @@ async def _map_label(session: Session, label: str, listed: LabelFiles, *, free: 
         removed=await _removed(session, state, files.manifests),
         unsigned=state.unsigned,
         shrunk=next((entry.info for entry in state.entries if entry.snapshot_id in kept), None),
+        rolled_back=state.rollback is not None,
         unmerged=tuple(row.info for save in state.unmerged if (row := state.entry(save.snapshot_id)) is not None),
         **_look_ahead(counted, pointer_bytes=len(state.text or ""), free=free),
     )

@@ -54,7 +54,14 @@ def judge(state: State) -> State:
     if unread:
         return replace(base, wants=Wants(manifests=unread))
     found = find_snapshots(base)
-    return latest_by_pointer(found) if base.refusal is None else latest_without_pointer(found)
+    found = latest_by_pointer(found) if base.refusal is None else latest_without_pointer(found)
+    if found.rollback is not None and found.listed.complete and not found.listed.manifests:
+        msg = (
+            f"label {asked.label!r} was rolled back: none of its snapshots is there any more. Put back a copy of the "
+            "vault that has them, or else back up a folder that has the memory"
+        )
+        return replace(found, rollback=RollbackDetected(msg))
+    return found
 
 
 def believe(state: State) -> State:

@@ -187,8 +187,10 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(map(shown, names[:_NAMED])) + rest
 
 
-def read_labels(listing: Listing) -> dict[str, LabelFiles]:
-    files, kinds = defaultdict[str, dict[str, ListedFile]](dict), defaultdict[tuple[str, str], list[Any]](list)
+def read_labels(listing: Listing, seen: Iterable[str] = ()) -> dict[str, LabelFiles]:
+    """The labels of a listing, and those ``seen`` before, of which it may have no file."""
+    files = defaultdict[str, dict[str, ListedFile]](dict, {label: {} for label in seen})
+    kinds = defaultdict[tuple[str, str], list[Any]](list)
     for name, stored in listing.files.items():
         file = read_filename(name)
         if file is not None:

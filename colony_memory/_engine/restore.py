@@ -274,26 +274,25 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:
         warn(f"the vault's list of {listing.prefix}* is cut short: there may be more snapshots")
-    infos, unread = list[SnapshotInfo](), list[ColonyMemoryError]()
-    for name, files in read_labels(listing).items():
-        if not files.manifests and not has_pointer(files):
+    infos, unread = list[SnapshotInfo](), dict[str, ColonyMemoryError]()
+    seen = await session.labels_seen()
+    for name, files in read_labels(listing, seen if wanted is None else seen & {wanted}).items():
+        if not files.manifests and not has_pointer(files) and name not in seen:
             continue
         try:
             state = await look(session, name, everything=True, files=files)
         except Unreadable as error:
             if wanted is not None:
                 raise
-            warn(f"label {name!r} is left out of the list: {error.message}")
-            unread.append(error)
+            unread[f"label {name!r} is left out of the list: {error.message}"] = error
             continue
         if state.unsigned:
             warn(older_than_signing(name, state.unsigned), hint=ACCEPT_UNSIGNED)
         doubt = None if lacks_signature(state.doubt) else state.doubt
-        if doubt is not None and message_of(doubt) not in state.broken.values():
+        if not files.manifests and (objection := state.rollback or state.refusal) is not None:
+            unread[objection.message] = objection
+        elif doubt is not None and message_of(doubt) not in state.broken.values():
             warn(doubt.message, hint=doubt.hint)
-        elif state.refusal is not None and not files.manifests:
-            warn(state.refusal.message, hint=state.refusal.hint)
-            unread.append(state.refusal)
         if state.proven:
             tell(state)
         unsigned = {manifest_filename(name, snapshot_id) for snapshot_id in state.unsigned}
@@ -302,5 +301,7 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
                 warn(f"a snapshot of label {name!r} is left out of the list: {problem}")
         infos += listed(session, state)
     if unread and not infos:
-        raise unread[0]  # an empty list would say that nothing was saved
+        raise next(iter(unread.values()))  # an empty list would say that nothing was saved
+    for text, objection in unread.items():
+        warn(text, hint=objection.hint)
     return sorted(infos, key=lambda info: id_order(info.snapshot_id), reverse=True)

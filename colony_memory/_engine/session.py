@@ -238,6 +238,11 @@ class Session(Record, eq=False):
             raise ColonyMemoryError(f"{what}: {message_of(error)}") from error
         return [known for known in (self.heads.get(label), head) if known]
 
+    async def labels_seen(self) -> set[str]:
+        """Labels with a head seen before, as far as the witness can list its own."""
+        listed = getattr(self.witness, "labels", None)
+        return {*self.heads, *(await self.vault.compute(listed) if listed else ())}
+
     async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:
         """Remember the head of a pointer just read or written; one without a generation proves nothing."""
         head = f"{pointer.head}:{pointer.stream}" if pointer.head and pointer.stream else pointer.head

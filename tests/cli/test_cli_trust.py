@@ -71,6 +71,20 @@ def test_after_a_rollback_list_and_status_tell_how_to_get_what_is_left(cli, refu
 
 
 @pytest.mark.parametrize(
+    "verb", ["restore x", "show latest", "list", "list --label default", "verify", "status", "status --max-age 1h"]
+)
+def test_an_emptied_vault_is_told_by_all_that_have_a_witness_of_it(cli, refused, folder, vault, tmp_path, verb):
+    pinned = ("--witness", tmp_path / "seen.json")
+    assert cli("backup", folder, *pinned)[0] == 0
+    for file in vault.path.glob("cmem.*"):
+        file.unlink()
+    code, out, err = cli(*verb.split(), *pinned)
+    assert (code, "back up a folder that has" in out + err, "restore a snapshot" in err) == (4, True, False)
+    assert cli("backup", folder, *pinned)[0] == 0
+    assert cli(*verb.split(), *pinned)[0] == 0
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--key-file", "nowhere.pem"], "nowhere.pem"),

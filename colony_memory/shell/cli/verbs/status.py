@@ -294,19 +294,19 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
 
 
 def _raise_failure(checked: Checked, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> None:
-    """Raise Failure for what a monitor reports; without ``max_age`` only if nothing is saved."""
+    """Raise Failure for what a monitor reports; without ``max_age`` only if nothing is saved, or left."""
     verdict, code = checked.verdict, FAILED
     if verdict.empty:
         raise Failure(_nothing(checked, place), code=NOTHING_SAVED)
-    if max_age is None:
+    label = next(label_map for label_map in checked.found.labels if label_map.label == verdict.label)
+    if max_age is None and not (label.rolled_back and verdict.newest is None):
         return
-    if verdict.stale and verdict.newest is not None and verdict.age is not None and verdict.age > max_age:
+    if max_age and verdict.stale and verdict.age is not None and verdict.age > max_age:
         old, most = (show_duration(span.total_seconds()) for span in (verdict.age, max_age))
         what = f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed"
     elif verdict.state == "not protected" and verdict.newest is not None:
         what = f"nothing that is there now is saved{_of(verdict)}"
     elif verdict.state in ("at risk", "not protected"):
-        label = next(label_map for label_map in checked.found.labels if label_map.label == verdict.label)
         first, *more = verdict.problems
         others = f" (and {count(len(more), 'more problem')})" if more else ""
         what = f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
