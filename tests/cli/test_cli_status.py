@@ -287,6 +287,16 @@ def taken_after_a_conflict(cli, folder, vault):
     assert cli("restore", folder)[0] == 0
 
 
+def overtaken(cli, folder, vault):
+    """Two folders are saved under one label, neither based on the other."""
+    other = folder.with_name("other")
+    other.mkdir()
+    (other / "theirs.md").write_text("theirs\n")
+    (folder / "ours.md").write_text("ours\n")
+    for each in (folder, other):
+        cli("backup", each)
+
+
 def signed_from_today(cli, folder, vault):
     pytest.importorskip("cryptography")
     in_conflict(cli, folder, vault)
@@ -300,32 +310,36 @@ def signed_from_today(cli, folder, vault):
         (signed_from_today, "older than signing"),
         (in_conflict, "conflict with "),
         (taken_after_a_conflict, "conflict with "),
+        (overtaken, "conflict with "),
         (damaged, "mend it  colony-memory backup "),
         pytest.param(without_a_pack, "mend it  colony-memory backup ", marks=ZSTD),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_mends_works_as_pasted(cli, vault, folder, monkeypatch, history, says):
+@pytest.mark.parametrize("of", [False, True], ids=["all", "the folder"])
+def test_what_mends_works_as_pasted(cli, vault, folder, monkeypatch, history, says, of):
     """Each command that is shown is run, until none is; in two labels, and with what both have after a conflict."""
     history(cli, folder, vault)
+    of = [folder] if of else []
     if history is signed_from_today:
         monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(folder.parent / "agent.pem"))
-    assert says in cli("status", "--max-age", "1h")[1]
+    assert says in cli("status", *of, "--max-age", "1h")[1]
     asked = 0
-    while cli("status", "--max-age", "1h", "-q")[0]:
+    while cli("status", *of, "--max-age", "1h", "-q")[0]:
         asked += 1
         assert asked < 4
-        out = cli("status")[1]
+        out = cli("status", *of)[1]
         for line in [line for line in out.splitlines() if line.startswith("mend it  ")]:
             program, *words = shlex.split(line.removeprefix("mend it  "))
             assert (program, {"PATH", "delete"} & {*words}) == ("colony-memory", set())
             cli(*words)
-    assert cli("status")[1].startswith("protected: ")
+    assert cli("status", *of)[1].startswith(("protected: ", "ahead by 1 file"))
     if history is without_a_pack:
         (first,) = folder.parent.glob("cmem.*.k0.json")
         first.rename(vault.path / first.name)
         assert cli("verify")[0] == 0
-    if history in (in_conflict, taken_after_a_conflict):
+    if history in (in_conflict, taken_after_a_conflict, overtaken):
+        cli("backup", folder)
         assert {"ours.md", "theirs.md"} <= ColonyMemory(backend=vault).restore().keys()
 
 

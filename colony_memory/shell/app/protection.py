@@ -172,7 +172,9 @@ def check_protection(
     judged = next((entry for entry in found.labels if entry.label == verdict.label), None)
     # A monitor checks often, and this costs several reads.
     points = None if quick or max_age is not None else _points(memory, judged, found.quota_bytes)
-    saves = {name: roots for name, roots, _ in kept if [key for key, *_ in kept].count(name) == 1}
+    latest, names = {entry.latest for entry in found.labels}, [name for name, *_ in kept]
+    # Of several folders under a label, the one that the latest is of.
+    saves = {name: roots for name, roots, basis in kept if names.count(name) == 1 or basis.snapshot_id in latest}
     same = False if paths else None
     if paths and isinstance(backend, LocalVault):
         same = backend.path.stat().st_dev in {os.stat(path).st_dev for path in paths}  # noqa: PTH116 - may be no Path
@@ -206,10 +208,12 @@ def _unmerged_of(
             continue
         if not conflict and snapshot_id not in broken:
             has_latest = any(basis.snapshot_id == label.latest for basis in bases)
-            mending: Mending = "join" if has_latest else "merge"
+            mending: Mending = "merge" if info.refused and not has_latest else "join"
             mending = "backup" if any(snapshot_id in basis.merged for basis in bases) else mending
+            # What was overtaken is nothing new to a backup: its folder lacks the latest.
+            other = snapshot_id if info.refused or has_latest else label.latest
             what = f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here"
-            conflict.append(Problem(what, mending, name, snapshot_id))
+            conflict.append(Problem(what, mending, name, other))
         quick = quick or check is not None  # snapshots before an intact one are not read
     return [*conflict, *lost]
 
