@@ -203,6 +203,7 @@ class LabelMap(Value):
     shrunk: SnapshotInfo | None = None
     #: Snapshots that no latest is based on, oldest first: they met a conflict, or were overtaken.
     unmerged: tuple[SnapshotInfo, ...] = ()
+    not_signed: tuple[str, ...] = ()  #: Those of ``untrusted`` that nobody signed.
     rolled_back: bool = False  #: It is in an older state than one that this client or its witness has seen.
 
     def __bool__(self) -> bool:

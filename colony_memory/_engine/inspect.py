@@ -361,6 +361,7 @@ async def _map_label(session: Session, label: str, listed: LabelFiles, *, free: 
         removed=await _removed(session, state, files.manifests),
         unsigned=state.unsigned,
         shrunk=next((entry.info for entry in state.entries if entry.snapshot_id in kept), None),
+        not_signed=tuple(manifest_filename(label, key) for key, why in state.untrusted.items() if lacks_signature(why)),
         rolled_back=state.rollback is not None,
         unmerged=tuple(row.info for save in state.unmerged if (row := state.entry(save.snapshot_id)) is not None),
         **_look_ahead(counted, pointer_bytes=len(state.text or ""), free=free),

@@ -297,6 +297,14 @@ def overtaken(cli, folder, vault):
         cli("backup", each)
 
 
+def unsigned_since(cli, folder, vault):
+    pytest.importorskip("cryptography")
+    cli("keygen", folder.parent / "agent.pem")
+    cli("backup", folder, "--key-file", folder.parent / "agent.pem")
+    (folder / "more.md").write_text("more\n")
+    cli("backup", folder)
+
+
 def signed_from_today(cli, folder, vault):
     pytest.importorskip("cryptography")
     in_conflict(cli, folder, vault)
@@ -308,6 +316,7 @@ def signed_from_today(cli, folder, vault):
     ("history", "says"),
     [
         (signed_from_today, "older than signing"),
+        (unsigned_since, "is not signed, "),
         (in_conflict, "conflict with "),
         (taken_after_a_conflict, "conflict with "),
         (overtaken, "conflict with "),
@@ -321,7 +330,7 @@ def test_what_mends_works_as_pasted(cli, vault, folder, monkeypatch, history, sa
     """Each command that is shown is run, until none is; in two labels, and with what both have after a conflict."""
     history(cli, folder, vault)
     of = [folder] if of else []
-    if history is signed_from_today:
+    if history in (signed_from_today, unsigned_since):
         monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(folder.parent / "agent.pem"))
     assert says in cli("status", *of, "--max-age", "1h")[1]
     asked = 0

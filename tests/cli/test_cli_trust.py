@@ -32,7 +32,7 @@ def test_trust_by_the_environment_refuses_the_unsigned(cli, refused, vault, tmp_
     assert "label default: 0 of 1 snapshot good, pointer missing, rollback unchecked" in out.splitlines()
     out = cli("status")[1]
     assert out.startswith("not protected: no good backup")
-    assert "mend it  colony-memory verify 2" in out
+    assert "mend it  colony-memory backup --on-conflict merge --key-file FILE " in out
 
 
 def test_after_a_rollback_list_and_status_tell_how_to_get_what_is_left(cli, refused, folder, vault, tmp_path):

@@ -45,7 +45,7 @@ State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
 #: The remedy: ``delete`` the snapshot; ``backup`` again; ``prune`` to make room; ``wait``; ``judge`` whether an
 #: untrusted snapshot is one's own, or a broken one of use; ``replace`` damage by a new backup (an older snapshot
 #: restores until then); ``forget`` lost files by a prune of leftovers; ``accept`` a snapshot in place of a
-#: refused latest, by restoring it and backing up; ``sign`` what is older than signing by a backup with the key;
+#: refused latest, by restoring it and backing up; ``sign`` what nobody signed by a backup with the key;
 #: ``merge`` it with the latest by the next backup; or ``join`` it with the folder, which has the latest already.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
 
@@ -350,7 +350,9 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None, rem
         snapshot_id = ref.snapshot_id if (ref := read_filename(file)) else None
         # Beside a good latest, a backup mends nothing. What is missing may come back, so nothing is to be deleted.
         doubtful = file in label.untrusted or (newest and (newest.snapshot_id == label.latest or not snapshot_id))
-        yield Problem(why, "judge" if doubtful else remedy, name, snapshot_id)
+        mending: Mending = "judge" if doubtful else remedy
+        mending = "sign" if snapshot_id == label.latest and file in label.not_signed else mending
+        yield Problem(why, mending, name, snapshot_id)
     if label.unsigned and newest is None:
         what = f"nothing trusted is saved: {older_than_signing(name, label.unsigned)}"
         yield Problem(what, "sign", name, label.unsigned[0])

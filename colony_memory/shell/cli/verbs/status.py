@@ -283,13 +283,15 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
         "wait": ("status", (), []),
         "forget": ("prune", ("--leftovers",), []),
         "prune": ("prune", ("--keep", "5"), []),
-        **dict.fromkeys(("merge", "join"), ("backup", ("--on-conflict", "merge"), paths)),
-        **dict.fromkeys(("backup", "replace", *(["sign"] if given.get("key_file") else [])), ("backup", (), paths)),
+        **dict.fromkeys(("merge", "join", "sign"), ("backup", ("--on-conflict", "merge"), paths)),
+        **dict.fromkeys(("backup", "replace"), ("backup", (), paths)),
     }
     if named:
         ways |= {"delete": ("delete", (), [named]), "accept": ("restore", (), [named, "DIR"])}
         ways |= {"join": ("restore", ("--merge",), [named, folder])}
     verb, options, words = ways.get(problem.mending, ("verify", (), [named] if named else []))
+    if verb == "backup" and given.get("trust") and not (given.get("key_file") or given.get("accept_unsigned")):
+        options = (*options, "--key-file", "FILE")  # what it saves would not be trusted
     return command(verb, *words, options=options, label=problem.label, given=given)
 
 
