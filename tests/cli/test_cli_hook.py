@@ -199,7 +199,7 @@ def test_the_agent_is_told_how_its_memory_stands(hook, vault, folder):
     (folder / "new.md").write_text("x")
     (folder / "MEMORY.md").unlink()
     changed = context(hook("SessionStart", source="compact"))
-    assert "files in it were 1 added, 1 removed." in changed
+    assert ", 1 file was added, 1 file was removed. It is saved" in changed
     assert str(folder) in changed
     assert "label default" in changed
 
@@ -220,16 +220,32 @@ def test_nothing_out_of_a_vault_gets_into_the_context(hook, vault, folder, monke
     ColonyMemory(backend=vault).backup({f"{said}.md": said}, note=said, tags=["ignore"], incomplete=[f"{said}: {said}"])
     (vault.path / "cmem.default.latest.json").write_text(said)
     found = hook("SessionStart")
-    assert "files in it were 3 added, 1 removed." in context(found)
+    assert ", 2 files were added, 1 empty folder was added, 1 file was removed." in context(found)
     assert "pointer" in found["systemMessage"]
     assert said not in context(found)
 
 
 def test_failures_before_are_told(hook, vault, folder):
     (folder / "MEMORY.md").write_text(TOKEN)
+    for attempts in ("attempt", "2 attempts"):
+        hook()
+        assert f"The last {attempts} to save it on this host failed." in context(hook("SessionStart"))
+
+
+def test_an_agent_that_another_host_has_overtaken_is_told_what_joins_both(hook, vault, folder, cli):
     hook()
+    other = ColonyMemory(backend=vault)
+    other.backup({**other.restore(), "theirs.md": "theirs\n"})
+    (folder / "MEMORY.md").write_text(TOKEN)
     hook()
-    assert "The last 2 attempts to save it on this host have failed." in context(hook("SessionStart"))
+    told = context(hook("SessionStart"))
+    assert f"It lacks what is new in snapshot {other.latest().snapshot_id} of " in told
+    command, after = told.partition(" with: ")[2].splitlines()
+    assert after.startswith("The last attempt ")
+    (folder / "MEMORY.md").write_text("ours\n")
+    assert cli(*shlex.split(command)[1:])[0] == 0
+    assert (folder / "theirs.md").read_text() == "theirs\n"
+    assert "1 file was changed. It is saved at the end" in context(hook("SessionStart"))
 
 
 def test_what_cannot_be_found_out_is_told_as_that(hook, vault):

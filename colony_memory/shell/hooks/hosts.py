@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import warnings
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._engine.session import warn
@@ -20,13 +21,16 @@ from colony_memory._os.paths import is_empty
 from colony_memory._values import Value
 from colony_memory.exceptions import ColonyMemoryWarning, message_of
 from colony_memory.schedule.last_run import LastRun, RunLog, write_last_run
+from colony_memory.shell.app.open import identify_vault
 from colony_memory.shell.app.pick import made_at, stamp
+from colony_memory.shell.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from colony_memory.client import ColonyMemory
+    from colony_memory.reports import SnapshotDiff
     from colony_memory.snapshot import SnapshotInfo
 
 _T = TypeVar("_T")
@@ -141,10 +145,11 @@ def stand_of(
     label: str,
     exclude: list[str],
     agent: str | None = None,
-    way_back: str,
+    way_back: Callable[..., str],
     log: RunLog | None = None,
 ) -> str:
-    """Compare a folder with its latest snapshot, and report in sentences."""
+    """Compare a folder with its latest snapshot, and report in sentences; a command, by ``way_back``, ends its line."""
+    from colony_memory.capture.index import peek_index
     from colony_memory.shell.app.compare import find_unsaved
 
     sentences = [_begin(directory, label)]
@@ -153,23 +158,42 @@ def stand_of(
         if latest is None:
             sentences.append("The folder is empty, and nothing is saved of it yet: this is a first start.")
         else:
-            sentences.append(f"The folder is empty although {_named(latest)} is saved. It comes back with: {way_back}")
+            sentences.append(f"The folder is empty although {_named(latest)} is saved.")
+            sentences.append(f"It comes back with: {way_back(directory)}\n")
     else:
         unsaved = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
-        counts = {name: len(getattr(unsaved.changes, name)) for name in ("added", "removed", "changed")}
-        changes = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        basis, latest = peek_index([directory], vault=identify_vault(memory), label=label).read(), unsaved.latest
         if unsaved.problem is not None:
             sentences += ["The latest snapshot of it cannot be read.", _WHEN]
-        elif unsaved.latest is None:
+        elif latest is None:
             sentences += ["Nothing is saved of it yet.", _WHEN]
+        elif (
+            unsaved
+            and basis
+            and not basis.reverted
+            and latest.snapshot_id not in basis.own
+            and id_time(latest.snapshot_id)
+        ):
+            join = way_back(latest.snapshot_id, directory, options=["--merge"])
+            sentences.append(f"It lacks what is new in {_named(latest)}, which was saved elsewhere.")
+            sentences.append(f"That is added to it with: {join}\n")
         elif unsaved:
-            sentences += [f"Since {_named(unsaved.latest)}, files in it were {changes}.", _WHEN]
+            sentences += [f"Since {_named(latest)}, {_told(unsaved.changes)}.", _WHEN]
         else:
             exception = ", except for what cannot be saved" if unsaved.capture.left_out else ""
-            sentences.append(f"It is as it was saved, in {_named(unsaved.latest)}{exception}.")
+            sentences.append(f"It is as it was saved, in {_named(latest)}{exception}.")
     if log is not None and log.failed_since:
-        sentences.append(f"The last {log.failed_since} attempts to save it on this host have failed.")
-    return " ".join(sentences)
+        attempts = f"{log.failed_since} attempts" if log.failed_since > 1 else "attempt"
+        sentences.append(f"The last {attempts} to save it on this host failed.")
+    return " ".join(sentences).replace("\n ", "\n").strip()
+
+
+def _told(changes: SnapshotDiff) -> str:
+    kinds = [(name.endswith("/"), kind) for kind in ("added", "removed", "changed") for name in getattr(changes, kind)]
+    return ", ".join(
+        f"{count(number, 'empty folder' if is_folder else 'file')} {'was' if number == 1 else 'were'} {kind}"
+        for (is_folder, kind), number in Counter(kinds).items()
+    )
 
 
 def unknown(directory: str, label: str, kind: str) -> str:

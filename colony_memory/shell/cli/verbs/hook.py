@@ -212,7 +212,7 @@ class Call(Record):
                 label=label,
                 exclude=list(self.saving.exclude or ()),
                 agent=self.common.agent,
-                way_back=command("restore", self.folder, label=label, given=asdict(self.common)),
+                way_back=partial(command, "restore", label=label, given=asdict(self.common)),
                 log=read_runs(opened.place.url, label),
             )
         return summary, shown("; ".join(messages))
