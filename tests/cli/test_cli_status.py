@@ -181,6 +181,13 @@ def under_a_label(cli, folder, vault):
     cli("backup", folder, "--label", "agent-a")
 
 
+def with_others(cli, folder, vault):
+    for name in ("plan.md", "gone.md"):
+        (folder.parent / name).write_text(f"{name}\n")
+    cli("backup", folder.parent / "plan.md", folder, folder.parent / "gone.md")
+    (folder.parent / "gone.md").unlink()
+
+
 def in_conflict(cli, folder, vault):
     cli("backup", folder)
     other = ColonyMemory(backend=vault)
@@ -249,6 +256,8 @@ def garbled(cli, folder, vault):
         (rewritten_and_not_known, ["FOLDER/MEMORY.md"], (0, 1), "not protected, ahead by 1 file, 1 line: last good"),
         (under_a_label, ["FOLDER"], (0, 0), "protected: last good backup of label agent-a"),
         (under_a_label, ["FOLDER", "--label", "default"], (3, 3), "not protected: nothing of this folder is in the"),
+        (with_others, ["FOLDER"], (0, 0), "protected: last good backup"),
+        (with_others, ["FOLDER", "--label", "default"], (0, 0), "protected: last good backup"),
         (in_conflict, [], (0, 1), "at risk: last good backup"),
         (in_conflict, ["FOLDER"], (0, 1), "at risk, ahead by 1 file, 1 line: last good backup"),
         (shrunk, [], (0, 0), "protected: last good backup"),

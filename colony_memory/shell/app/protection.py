@@ -128,15 +128,19 @@ def check_protection(
     require_synchronous(memory)
     vault, paths, now = identify_vault(memory), list(paths), now or datetime.now(timezone.utc)
     kept, real = kept_of(vault), sorted(os.fspath(real_path(path)) for path in paths)
-    if label is None and paths:
-        own = {
-            key for key, roots, basis in kept if basis and sorted(roots) == real and not key.endswith(BEFORE_RESTORE)
-        }
-        label = own.pop() if len(own) == 1 else DEFAULT
     wanted = None if label is None else require_label(label)
-    if paths and wanted is not None:
+    if paths:
+        own = {
+            (key, tuple(sorted(roots))) for key, roots, basis in kept
+            if basis and {*real} <= {*roots} and wanted in (None, key) and not key.endswith(BEFORE_RESTORE)
+        }  # fmt: skip
+        own = {entry for entry in own if entry[1] == tuple(real)} or own
+        wanted, saved = own.pop() if len(own) == 1 else (wanted or DEFAULT, real)
+        # Names in a snapshot depend on what it was saved with.
+        paths += [path for path in saved if path not in real and os.path.lexists(path)]
+        real = list(saved)
         # Go by the folder's identity: a new folder in the same place has no basis.
-        kept = [(wanted, tuple(real), peek_index(paths, vault=vault, label=wanted).read())]
+        kept = [(wanted, tuple(real), peek_index(real, vault=vault, label=wanted).read())]
     found = memory.inspect()
     labels = tuple(entry.label for entry in found.labels)
     found = replace(found, labels=tuple(entry for entry in found.labels if _is_wanted(entry, wanted)))

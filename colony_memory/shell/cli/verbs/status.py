@@ -275,9 +275,9 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     """The command that solves a problem, with the vault and the trust of these options."""
     # A made-up name may be the beginning of another snapshot's, or "latest".
     named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
-    # The paths that were checked, if they are of this label, else those that this host saves under it.
+    # The paths that were checked, if they are of this label, or those that this host saves under it, if these are more.
     checked_paths = given.get("paths") if problem.label == given.get("paths_label") else None
-    paths = checked_paths or given.get("folders", {}).get(problem.label) or ["PATH"]
+    paths = max(checked_paths or (), given.get("folders", {}).get(problem.label, ()), key=len) or ["PATH"]
     folder = paths[0] if len(paths) == 1 and paths != ["PATH"] else "DIR"
     ways: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
         "wait": ("status", (), []),
