@@ -219,7 +219,7 @@ class VaultMap(Value):
     complete: bool  #: The vault listed everything.
     quota_bytes: int  #: Bytes that the vault can hold, 0 before its first write.
     used_bytes: int  #: Bytes in use.
-    available_bytes: int | None  #: Bytes that are free; None before the first write, when the vault does not say.
+    available_bytes: int | None  #: Bytes that are free; None without a quota, or where the vault does not say.
     operations_left: int | None = None  #: Uploads and deletions left this hour; None if the vault does not say.
     operations_reset_seconds: int | None = None  #: Seconds until all of them are back; None if the vault does not say.
     #: Uploads of the last hour that the times of its files show, and there may be more; None where the vault counts

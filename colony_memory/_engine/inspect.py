@@ -292,7 +292,7 @@ async def inspect(session: Session) -> VaultMap:
         complete=listing.complete,
         quota_bytes=total,
         used_bytes=_number(quota.get("used_bytes")),
-        available_bytes=available if total and isinstance(available, int) else None,
+        available_bytes=available if total and isinstance(available, int) and not session.vault.unlimited else None,
         operations_left=left,
         operations_spent=spent,
         operations_reset_seconds=await session.vault.number("operations_reset"),

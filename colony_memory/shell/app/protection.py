@@ -102,7 +102,7 @@ class Checked(Value):
     verdicts: Mapping[str, Protection]
     problems: tuple[Problem, ...]  # without repeats: of the account and the answer's label, then of the others
     runs: Mapping[str, RunLog]  # outcomes of the last runs of watch and run on this host
-    there: tuple[str, ...]  # every label in the vault
+    there: tuple[str, ...]  # every label in the vault that is not empty
     unsaved: Unsaved | None  # changes of the requested folders since the latest snapshot
     same_disk: bool | None  # the vault is on the file system of one of those folders, and would be lost with it
     folders: Mapping[str, tuple[str, ...]]  # paths that this host saves, by label
@@ -142,7 +142,7 @@ def check_protection(
         # Go by the folder's identity: a new folder in the same place has no basis.
         kept = [(wanted, tuple(real), peek_index(real, vault=vault, label=wanted).read())]
     found = memory.inspect()
-    labels = tuple(entry.label for entry in found.labels)
+    labels = tuple(entry.label for entry in found.labels if not _is_empty(entry))
     found = replace(found, labels=tuple(entry for entry in found.labels if _is_wanted(entry, wanted)))
     runs = {} if url is None else _runs_of(url, [wanted] if wanted else [entry.label for entry in found.labels])
     # A later failed run does not undo what an earlier one has found.

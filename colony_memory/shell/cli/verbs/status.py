@@ -119,9 +119,9 @@ def _lines(
         if verdict.closed:
             limits = " (encrypted, and no identity opens it here: whole, but its content was not read)"
     free = "" if vault.available_bytes is None else f", {size(vault.available_bytes)} free"
-    quota, later = "", "; the vault gives room with the first backup"
-    if vault.quota_bytes:
-        quota, later = f" of {size(vault.quota_bytes)} ({100 * vault.used_bytes / vault.quota_bytes:.0f} %)", ""
+    quota, later = "", "" if vault.quota_bytes else "; the vault gives room with the first backup"
+    if vault.quota_bytes and vault.available_bytes is not None:
+        quota = f" of {size(vault.quota_bytes)} ({100 * vault.used_bytes / vault.quota_bytes:.0f} %)"
     lines = [
         f"{styled(headline, _STYLES[state])}{limits}: {_answer(checked, place, now)}{free}",
         "",
@@ -332,7 +332,7 @@ def _nothing(checked: Checked, place: Place) -> str:
     label = checked.verdict.label
     if checked.verdict.newest is not None:
         return f"nothing of this folder is in the latest of label {label!r} in {place.title}"
-    if not checked.there:
+    if not checked.found.files:
         return f"nothing is saved yet in {place.title}"
     under = "" if label is None else f" under label {label!r}"
     return f"nothing is saved{under} in {place.title}{labels_there(checked.there, label)}"
