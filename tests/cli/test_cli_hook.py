@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,8 @@ def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
     (folder / "MEMORY.md").write_text(TOKEN)
     found = hook()
     assert "likely secret" in found["systemMessage"]
+    assert ": MEMORY.md:1" in found["systemMessage"]
+    assert "try: " not in found["systemMessage"]
     assert TOKEN not in json.dumps(found)
     assert ids(vault) == []
 
@@ -131,6 +134,17 @@ def test_an_empty_variable_blocks_no_host(cli, folder, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", "")
     assert cli("hook", folder)[0] == 1
     assert cli("hook", "--label", "install", "--wrong", folder)[0] == 1
+
+
+def test_what_is_advised_is_not_what_has_just_failed(hook, vault, folder, cli):
+    hook()
+    shutil.rmtree(folder)
+    advice = hook()["systemMessage"].partition("; try: ")[2]
+    assert cli(*shlex.split(advice)[1:])[0] == 0
+    assert hook() == {}
+    vault.path.rename(vault.path.with_name("away"))
+    found = hook()["systemMessage"]
+    assert ("there is no vault in" in found, "try: " in found) == (True, False)
 
 
 @POSIX

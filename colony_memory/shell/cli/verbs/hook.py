@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.paths import is_empty
 from colony_memory._values import Record, asdict, replace
-from colony_memory.exceptions import ConflictDetected, PruneIncomplete, VaultUnavailable
+from colony_memory.exceptions import ConflictDetected, PruneIncomplete, SecretsFound, VaultUnavailable
 from colony_memory.schedule.last_run import last_run_path, read_runs, run_of
 from colony_memory.shell.app.agents import AGENTS
 from colony_memory.shell.app.config import read_seconds, settled_command
@@ -24,7 +24,7 @@ from colony_memory.shell.cli.call import make_unchosen, open_memory, trust_of
 from colony_memory.shell.hooks import hosts
 from colony_memory.shell.hooks.hosts import HOSTS
 from colony_memory.shell.words import now_utc, shown
-from colony_memory.shell.words.errors import Failure, command, describe, kind_of
+from colony_memory.shell.words.errors import NO_VAULT, USAGE, Failure, command, cut, describe, exit_code, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -183,6 +183,8 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
 _LISTENING = 3.0
 #: Seconds to wait for another backup or restore of the same folder.
 _PATIENCE = 5.0
+#: Errors that a backup meets again, until a person has decided something.
+_LASTING = ("SecretsFound", "QuotaExceeded", "VaultMissing", "VaultDenied")
 #: Seconds to record that time ran out.
 _LONGEST_NOTE = 2.0
 
@@ -255,8 +257,11 @@ class Call(Record):
             hosts.within(_LONGEST_NOTE, partial(hosts.note_run, self.state, run_of(now_utc(), None, error)))
         if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
             return "", f"the memory is saved, but: {reason}"
-        again = command("backup", self.folder, label=self.saving.label, given=asdict(self.common))
-        return "", f"the memory was not saved: {reason}; try: {again}"
+        reason = shown(cut(error.message)) if isinstance(error, SecretsFound) else reason
+        verb = "restore" if is_empty(self.folder) and exit_code(error) != NO_VAULT else "backup"
+        advice = f"; try: {command(verb, self.folder, label=self.saving.label, given=asdict(self.common))}"
+        fails_again = verb == "backup" and (exit_code(error) == USAGE or kind_of(error) in _LASTING)
+        return "", f"the memory was not saved: {reason}{'' if fails_again else advice}"
 
 
 def answer_host(call: Call) -> int:
