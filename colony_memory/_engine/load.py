@@ -79,10 +79,8 @@ class Loaded(Value):
 
     def entry(self, known: Entry | None = None) -> Entry:
         """Its row in a catalogue; only ``known``, its row in another catalogue, tells of a shrink that followed."""
-        texts = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
         info, manifest = self.manifest.info, self.manifest
-        tags = info.tags if known is None else known.info.tags
-        info = replace(info, stored_bytes=sum(len(text.encode("utf-8")) for text in texts), tags=tags)
+        info = replace(info, stored_bytes=self.info.stored_bytes, tags=(info if known is None else known.info).tags)
         shrink = (known.shrunk_at, known.spoiled) if known and read_stamp(known.shrunk_at) else (None, False)
         return Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined, manifest.base_files)
 
@@ -123,13 +121,15 @@ async def load(
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         raise SnapshotNotFound(f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read")
-    kept = {**texts, file: stored.content} if keep_files else {}
-    files = {name: text for name, text in kept.items() if text is not None}
+    kept = {name: text for name, text in {**texts, file: stored.content}.items() if text is not None}
+    own = (text for name, text in kept.items() if f".{snapshot_id}." in name)
+    info = replace(manifest.info, stored_bytes=sum(len(text.encode("utf-8", "surrogatepass")) for text in own))
+    files = kept if keep_files else {}
     del read, stored, kept  # so that a part's text is freed once it is read
     spend = spending(session, file)
     read_all = unpack if manifest.packs else read_documents
     session.manifests[file] = manifest
-    info, documents, tree = manifest.info, None, manifest.tree
+    documents, tree = None, manifest.tree
     try:
         documents = await session.vault.compute(
             read_all, manifest, texts, max_bytes=at_most, identities=session.identities, spend=spend
