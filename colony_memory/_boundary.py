@@ -201,6 +201,4 @@ def _describe(error: Exception) -> str:
 
 def unwrap(reply: Any) -> Any:
     """The body of a vault's reply, bare or under ``result``."""
-    if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
-        return reply["result"]
-    return reply
+    return reply["result"] if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)) else reply

@@ -20,8 +20,7 @@ class LifecycleEvent(Value):
     """The outcome and the cost of a verb, without any text of the memory, key or error message."""
 
     #: ``created``, ``reused`` (unchanged memory) or ``merged`` for a backup or an import; ``restored``; ``verified``;
-    #: ``pruned``, also for snapshots that a backup removed, at a cost that is in its own event; ``fault`` for a verb
-    #: that raised.
+    #: ``pruned``, also for what a backup removed, at a cost that is in its own event; ``fault`` for a verb that raised.
     action: Literal["created", "reused", "merged", "restored", "verified", "pruned", "fault"]
     verb: str  #: Name of the method that was called.
     label: str | None = None  #: Its label, or None.

@@ -53,14 +53,12 @@ class SnapshotCheck(Value):
     #: The pointer lists this very manifest; ``missing`` if it does not list this id, as after a backup that did not
     #: finish; ``unchecked`` if there is no catalogue, or none that the client trusts.
     catalog: Fact = "unchecked"
-    #: The snapshot before it, as its writer saw it, is there unchanged; ``missing`` if it is gone, as after a prune;
-    #: ``unchecked`` if the manifest names none.
+    #: The snapshot before it is there as its writer saw it; ``missing`` after a prune, ``unchecked`` if none is named.
     chain: Fact = "unchecked"
     previous: str | None = None  #: Id of the snapshot before it.
     #: The reason that the text of an encrypted snapshot was not read: no identity here decrypts it. Else None.
     closed: str | None = None
-    #: Names of the documents whose text of that time may be lost with a damaged snapshot: those that it had, or that
-    #: differ between its intact neighbours.
+    #: Names of documents whose text may be lost with a damaged snapshot: what it had, or what its neighbours differ in.
     costs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -93,8 +91,7 @@ class VerifyReport(Value):
     snapshots: tuple[SnapshotCheck, ...]  #: One check for each snapshot, newest first.
     latest: str | None = None  #: Id that the pointer names; None if it names none, or cannot be read.
     problem: str | None = None  #: The problem of the pointer or the history, or None.
-    #: A trusted issuer signed the pointer; ``missing`` if nobody did; ``unchecked`` if the client pins nobody, or was
-    #: asked for one snapshot only.
+    #: A trusted issuer signed the pointer; ``missing`` if nobody; ``unchecked`` for one snapshot, or with none pinned.
     pointer: Fact = "unchecked"
     #: The label is as far as the witness saw it, or further; ``unchecked`` without a witness.
     rollback: Fact = "unchecked"
@@ -139,8 +136,7 @@ class Change(Value):
     before: SnapshotInfo | None  #: The snapshot before that one; None for the oldest, though the document may be older.
     lines: DocumentChange | None  #: Lines added and removed, or None if the document is not text.
     size: int  #: Bytes of the document from then on, 0 if it was removed.
-    #: The difference as git and patch take it, if it was asked for. None as well if patches of newer changes have used
-    #: up the memory set aside for them.
+    #: The difference as git and patch take it, if asked for; None if newer patches have used up the memory for them.
     patch: str | None = None
 
 
@@ -148,8 +144,7 @@ class Match(Value):
     """A line of a document in which the pattern was found, and the snapshots that have it."""
 
     name: str  #: The document.
-    #: The line without its end, cut to about 300 characters around the find. None if the document is not text: it then
-    #: counts as a whole.
+    #: The line without its end, cut to about 300 characters around the find. None if the document is not text.
     line: str | None
     span: tuple[int, int]  #: Start and end of the find in ``line``; both equal if the document is not text.
     number: int  #: The line's number in the document as of ``last``, from 1; 0 if the document is not text.
@@ -222,8 +217,7 @@ class VaultMap(Value):
     available_bytes: int | None  #: Bytes that are free; None without a quota, or where the vault does not say.
     operations_left: int | None = None  #: Uploads and deletions left this hour; None if the vault does not say.
     operations_reset_seconds: int | None = None  #: Seconds until all of them are back; None if the vault does not say.
-    #: Uploads of the last hour that the times of its files show, and there may be more; None where the vault counts
-    #: none, or ``operations_left`` is known.
+    #: Uploads of the last hour by the times of its files, or more; None if none count, or ``operations_left`` is known.
     operations_spent: int | None = None
 
     def __bool__(self) -> bool:
@@ -254,8 +248,7 @@ class Salvaged(Value):
     snapshot_id: str  #: The snapshot.
     documents: dict[str, str]  #: ``{name: text}``, of each the newest text that is proven.
     sources: dict[str, str]  #: For each document the id of the snapshot whose text it is.
-    #: Names of its documents without a proven text, as far as its manifest is intact and holds names, which in format
-    #: 2 it does not.
+    #: Names of its documents without a proven text, if its manifest is intact and holds names: not in format 2.
     missing: tuple[str, ...] = ()
     damage: str | None = None  #: The damage of the snapshot, or None.
     doc_count: int | None = None  #: Number of its documents; None if unknown.
@@ -268,8 +261,7 @@ class Merged(Value):
     """Two memories as one; true if nothing had to be kept twice."""
 
     documents: dict[str, str]  #: ``{name: text}``, sorted by name.
-    #: Documents that are kept twice because both sides changed the same lines: ours under its name, the other's whole
-    #: text under the name that is given here.
+    #: Documents kept twice, as both sides changed the same lines: ours under its name, the other's under the one here.
     copies: dict[str, str] = field(default_factory=dict)
     taken: tuple[str, ...] = ()  #: Documents whose text is the other side's: it added or changed them.
     joined: tuple[str, ...] = ()  #: Documents of ours that gained or lost lines as the other's did.

@@ -67,9 +67,8 @@ class PrunePlan(Value):
     #: an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot of less than half its
     #: bytes or documents followed, or one in which a document was ruined), ``before-divergence`` (it met a conflict, or
     #: another writer's save took its place without being based on it, and nothing goes on from it yet). Those in the
-    #: future and in flight are neither counted nor removed; those before a divergence are not counted either. A
-    #: snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep, and an explicit prune does not
-    #: keep.
+    #: future and in flight are neither counted nor removed; those before a divergence are not counted either. One in
+    #: ``remove`` with ``before-shrink`` is kept by a backup, and not by an explicit prune.
     reasons: Mapping[str, tuple[str, ...]]
     #: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
     unread: tuple[str, ...] = field(default=())

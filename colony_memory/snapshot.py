@@ -182,5 +182,4 @@ def _checked(
 
 def created(info: SnapshotInfo) -> datetime:
     """The time when a snapshot was made: ``created_at``, else the time in its id, else the beginning of time."""
-    moment = read_stamp(info.created_at) or id_time(info.snapshot_id)
-    return moment or datetime.min.replace(tzinfo=timezone.utc)
+    return read_stamp(info.created_at) or id_time(info.snapshot_id) or datetime.min.replace(tzinfo=timezone.utc)

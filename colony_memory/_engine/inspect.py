@@ -21,14 +21,7 @@ from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.chain import MAX_ON_BASE
 from colony_memory._values import replace
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    DecryptionError,
-    SnapshotCorrupt,
-    UnsupportedFormat,
-    UntrustedSnapshot,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, UntrustedSnapshot, message_of
 from colony_memory.reports import Fact, LabelMap, LifecycleEvent, SnapshotCheck, VaultMap, VerifyReport
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import OPEN, lacks_signature, previous_of
@@ -65,8 +58,7 @@ async def check_snapshot(
     try:
         manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     except SnapshotCorrupt as error:
-        # Of a newer format nothing was read, so no damage was found.
-        fact: Fact = "unchecked" if isinstance(error, UnsupportedFormat) else "bad"
+        fact: Fact = "bad" if type(error) is SnapshotCorrupt else "unchecked"  # of a newer format, perhaps
         return SnapshotCheck(snapshot_id, fact, problem=message_of(error))
     session.manifests[file] = manifests[snapshot_id] = manifest
     check = _check_origin(session, manifest, state)
@@ -342,8 +334,9 @@ async def _map_label(session: Session, label: str, listed: LabelFiles, *, free: 
         # A restore gives the snapshot that the pointer names, and not the newest.
         broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     kept = shrunk_in(session, state)
-    unread = [key for key, found in state.manifests.items() if isinstance(found, UnsupportedFormat)]
-    doubtful = [key for key in (*state.untrusted, *unread) if key not in state.unsigned]
+    corrupt = {key: why for key, why in state.manifests.items() if isinstance(why, SnapshotCorrupt)}
+    newer = [key for key, why in corrupt.items() if type(why) is not SnapshotCorrupt]  # of a newer format, perhaps
+    doubtful = [key for key in (*state.untrusted, *newer) if key not in state.unsigned]
     counted = [entry for entry in state.entries if entry.snapshot_id in state.counted]
     return LabelMap(
         label=label,

@@ -56,10 +56,8 @@ def judge(state: State) -> State:
     found = find_snapshots(base)
     found = latest_by_pointer(found) if base.refusal is None else latest_without_pointer(found)
     if found.rollback is not None and found.listed.complete and not found.listed.manifests:
-        msg = (
-            f"label {asked.label!r} was rolled back: none of its snapshots is there any more. Put back a copy of the "
-            "vault that has them, or else back up a folder that has the memory"
-        )
+        msg = f"label {asked.label!r} was rolled back: none of its snapshots is there any more. Put back a copy of the "
+        msg += "vault that has them, or else back up a folder that has the memory"
         return replace(found, rollback=RollbackDetected(msg))
     return found
 

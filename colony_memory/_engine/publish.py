@@ -79,8 +79,7 @@ async def publish(
         await _require_gone(session, state, move)
         pointer, text = await _write(session, state, move, signer or session.signer)
         try:
-            # Without conditional upload the pointer is read once more, except for the first snapshot of a label, which
-            # nobody else has seen.
+            # Without conditional upload the pointer is read once more, except for a label's first, which none has seen.
             reread = not session.vault.conditional or not state.match
             if reread and not state.first and (await read_pointer_file(session, label))[0] != state.text:
                 raise Changed("the pointer was replaced meanwhile")

@@ -75,8 +75,7 @@ class State(Value):
     written: str | None = None
     signed: bool = False  # the pointer file carries a signature, valid or not
     issuer: str | None = None  # the trusted issuer that signed the pointer, None where none is proven
-    # Identity of the label's history: from the heads seen before, else from a believed pointer, else from most
-    # snapshots
+    # Identity of the label's history: from the heads seen before, else from a believed pointer, else most snapshots
     stream: str | None = None
     problem: str | None = None  # the fault of the pointer, None where it has none
     entries: tuple[Entry, ...] = ()  # every whole snapshot that is not distrusted, newest first

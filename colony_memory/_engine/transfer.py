@@ -62,8 +62,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
         if newest is None:
             raise await nothing_saved(session, label=label)
         snapshot_id = newest.snapshot_id
-    loaded = await Reader(session).read(label, require_id(snapshot_id))
-    return Export(label, snapshot_id, loaded.files)
+    return Export(label, snapshot_id, (await Reader(session).read(label, require_id(snapshot_id))).files)
 
 
 @observed("import_snapshot", saved)

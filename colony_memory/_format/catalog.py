@@ -357,9 +357,7 @@ def _is_plain(text: str) -> bool:
 
 def _rows_per_page(rows: Sequence[Entry]) -> int:
     names = rows[0].info.doc_names
-    if rows[-1].info.doc_names != names:
-        return PAGE_ROWS
-    return max(PAGE_ROWS, sum(map(len, names)) // _ROW_CHARS)
+    return PAGE_ROWS if rows[-1].info.doc_names != names else max(PAGE_ROWS, sum(map(len, names)) // _ROW_CHARS)
 
 
 def _lay_out(pieces: list[tuple[Entry, ...]], rows: tuple[Entry, ...]) -> None:

@@ -284,9 +284,7 @@ class Directory:
 
     def address(self, name: str) -> tuple[bytes | Path, dict[str, Any]]:
         """A name as path and ``dir_fd``, for calls of ``os`` that have no method here."""
-        if self.descriptor is None:
-            return self.path / local_name(name), {}
-        return encode_name(name), self._dir_fd
+        return (self.path / local_name(name), {}) if self.descriptor is None else (encode_name(name), self._dir_fd)
 
     def refuse_unfit(self, name: str) -> None:
         """Raise UnfitFile if the name is taken by anything but a plain file."""

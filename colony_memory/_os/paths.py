@@ -97,6 +97,4 @@ def is_directory(status: os.stat_result | None) -> bool:
 
 def name_kind(mode: int) -> str | None:
     """The kind of a file in two words, None if it is a plain one."""
-    if stat.S_ISREG(mode):
-        return None
-    return next((kind for test, kind in _KINDS if test(mode)), "a device")
+    return None if stat.S_ISREG(mode) else next((kind for test, kind in _KINDS if test(mode)), "a device")

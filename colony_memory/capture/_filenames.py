@@ -138,9 +138,7 @@ def _local_problem(name: str, *, room: int) -> str | None:
         if _WINDOWS and _WINDOWS_UNFIT.search(component):
             return f"has the path component {component!r}, which Windows does not allow"
     longer = len(local_bytes(name)) - room
-    if longer > 0:
-        return f"has a path that is {longer} bytes too long for this system"
-    return None
+    return f"has a path that is {longer} bytes too long for this system" if longer > 0 else None
 
 
 def parents_of(name: str) -> Iterator[str]:

@@ -32,8 +32,7 @@ GIT_NAME, IGNORE_NAME = ".git", ".cmemignore"
 LARGEST = 1 << 16  # bytes of a file of rules: each name is matched with each rule
 
 _LONGEST = 4096  # bytes of a rule: no path is longer
-# Limits for all rules of a folder, which may be a stranger's: steps for each name, and a stock for all names together.
-# A hundred usual rules take about a thousand.
+# Steps for a name, and more for all, of a folder's rules, maybe a stranger's; a hundred usual ones take a thousand.
 _STEPS_FOR_A_NAME = 50_000
 _STEPS_MORE = 10_000_000
 VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"

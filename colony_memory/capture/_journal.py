@@ -82,8 +82,7 @@ class Journal(Value):
     steps: tuple[Step, ...] = ()
     modes: tuple[ModeChange, ...] = ()  # permissions to set
     lent: tuple[ModeChange, ...] = ()  # read-only directories of this user, made writable until the end
-    # Directories of the folder with a staging directory, the folder itself first: files are moved within one file
-    # system
+    # Directories with a staging directory, the folder itself first: files are moved within one file system
     volumes: tuple[str, ...] = ("",)
     emptied: tuple[str, ...] = ()  # directories to remove once all is in place, inner ones first
     note: dict[str, Any] | None = None  # to write to the index then, None for nothing

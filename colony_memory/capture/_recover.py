@@ -37,8 +37,7 @@ def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
 
     Raises:
         ValueError: The path is empty.
-        ColonyMemoryError: A restore is under way, or something cannot be put back: the message says where it is, and
-            what to do about it.
+        ColonyMemoryError: A restore is under way, or something cannot be put back: the message says what to do.
     """
     require_named(path)
     warned: list[str] = []

@@ -185,8 +185,7 @@ class Walk:
                         reach = stack.enter_context(Reach(stack.enter_context(Directory.open(self.root, follow=True))))
                     self._compare(reach.directory("/".join(inside)), inside, place, look)
                 except OSError:
-                    name = self.prefix + self._below(inside)
-                    look.changes.append(Change(self, inside, "", name, None, None))
+                    look.changes.append(Change(self, inside, "", self.prefix + self._below(inside), None, None))
 
     def _compare(self, directory: Directory, inside: tuple[str, ...], place: _Place, look: Look) -> None:
         below, where, present = self._below(inside), (self.root, inside), set[str]()

@@ -127,8 +127,7 @@ def place_documents(
     """:func:`write_folder` for callers with a vault at hand; raises Unsaved and FileInUse, with nothing written.
 
     ``delete`` may be the names of the files to remove. The ``question`` is asked before any file of the folder is
-    discarded; None allows all of it. The ``note``, from :meth:`FolderIndex.note_of`, goes to the index once all is in
-    place.
+    discarded; None allows all of it. The ``note``, of :meth:`FolderIndex.note_of`, goes to the index at the end.
     """
     require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
     require_call("on_progress", on_progress)

@@ -49,15 +49,13 @@ class Capture(Value):
     documents: dict[str, str]  #: Name to text; write_folder() turns it into the same files again.
     #: Names on disk that ``documents`` should have and lack, with the reasons. Empty if all was saved.
     left_out: tuple[LeftOut, ...]
-    #: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory, which ends with a slash, stands for
-    #: everything in it.
+    #: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; one that ends with a slash is a whole directory.
     ignored: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()  #: Remarks, by name, for example on a git repository, which is not saved.
     #: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
     secrets: tuple[SecretFinding, ...] = ()
     allowed: tuple[SecretFinding, ...] = ()  #: Those that were allowed by name, and are saved as they are.
-    #: For a folder with an index, the survey by it. Files unchanged since the last save are not read, and ``documents``
-    #: is empty; :meth:`read` gives them.
+    #: For a folder with an index, the survey by it: ``documents`` is empty, and :meth:`read` gives them.
     survey: Survey | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -209,8 +209,7 @@ class Autobackup(AutobackupBase):
         return None if request.outcome is None else request.outcome.result
 
     def _save(self) -> SnapshotInfo:
-        documents = self._check_documents(self._collect())
-        return self._memory.backup(documents, label=self._label, **self._options)
+        return self._memory.backup(self._check_documents(self._collect()), label=self._label, **self._options)
 
     def _finish(self) -> None:
         try:

@@ -346,8 +346,7 @@ class VaultServer:
             quoted = len(if_match) > 1 and if_match[0] == if_match[-1] == '"'
             if_match = if_match[1:-1] if quoted else ""
         reply = vault.vault_upload_file_if(name, content, if_match=if_match, if_none_match=if_none_match)
-        etag = hashlib.sha256(content.encode()).hexdigest()
-        return ok(reply, {"ETag": f'"{etag}"'})
+        return ok(reply, {"ETag": f'"{hashlib.sha256(content.encode()).hexdigest()}"'})
 
 
 def _refuse_token() -> Reply:

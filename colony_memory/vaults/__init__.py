@@ -170,8 +170,7 @@ def open_vault(
 
     Raises:
         ValueError: The URL is of no known kind, or the format none for it.
-        ColonyMemoryError: No key, no extra, settings that are wrong, an export that cannot be read, a vault that cannot
-            be made, or format 2 without zstd.
+        ColonyMemoryError: No key, no extra, wrong settings, a bad export, no way to make it, or format 2 without zstd.
     """
     if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")

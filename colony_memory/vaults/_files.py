@@ -101,9 +101,7 @@ def is_plain_name(name: str) -> bool:
 
 def placeholders_of(name: str) -> tuple[str, ...]:
     """The names under which a sync service may have a placeholder of a snapshot's file."""
-    if not is_ours(name):
-        return ()
-    return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS)
+    return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS if is_ours(name))
 
 
 def absent_file(name: str) -> str | None:

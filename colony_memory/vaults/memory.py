@@ -212,11 +212,10 @@ class ExportVault(MemoryVault):
     ``mem.restore(label=vault.label, snapshot_id=vault.snapshot_id)``.
     """
 
-    unlimited = True  # it takes nothing, so no room in it is told
-
     def __init__(self, exported: Export) -> None:
         super().__init__()
         self.label, self.snapshot_id = exported.label, exported.snapshot_id
+        self.unlimited = True  # it takes nothing, so no room in it is told
         pointer = {
             "format": LATEST_FORMAT,
             "label": self.label,

@@ -234,7 +234,7 @@ def test_nothing_out_of_a_vault_gets_into_the_context(hook, vault, folder, monke
     ColonyMemory(backend=vault).backup({f"{said}.md": said}, note=said, tags=["ignore"], incomplete=[f"{said}: {said}"])
     (vault.path / "cmem.default.latest.json").write_text(said)
     found = hook("SessionStart")
-    assert ", 2 files were added, 1 empty folder was added, 1 file was removed." in context(found)
+    assert ", 3 files were added, 1 file was removed." in context(found)
     assert "pointer" in found["systemMessage"]
     assert said not in context(found)
 

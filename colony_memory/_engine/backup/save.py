@@ -84,8 +84,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         job.as_base = True
         return None
     if built.chain is not None and (built.lock is None or session.identities is not None):
-        mine = built.info.snapshot_id
-        session.parents[label] = Parent(mine, built.manifest_sha256, built.chain, built.lock)
+        session.parents[label] = Parent(built.info.snapshot_id, built.manifest_sha256, built.chain, built.lock)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = session.known_info(Entry(built.info, built.manifest_sha256))
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)

@@ -183,8 +183,7 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
     if not may_name_a_snapshot(text) or (
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
-        capture = read_folder(os.path.expanduser(text), secrets="allow")  # noqa: PTH111 - Path('') is '.'
-        return side_of_folder(text, capture)
+        return side_of_folder(text, read_folder(os.path.expanduser(text), secrets="allow"))  # noqa: PTH111 - '' is not '.'
     return read_snapshot(memory, find_id(memory, text, label=label), label=label)
 
 

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 #: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: nothing is wrong, but not all
 #: was read, so damage would not show. ``ahead``: the folder in question has unsaved changes. ``at risk``: there is a
-#: snapshot, and something is wrong. ``not protected``: there is none, the newest is older than allowed, or it contains
-#: nothing of the folder in question.
+#: snapshot, and something is wrong. ``not protected``: there is none, or it is too old or has nothing of the folder.
 State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
 #: The remedy: ``delete`` the snapshot; ``backup`` again; ``prune`` to make room; ``wait``; ``judge`` whether an
 #: untrusted snapshot is one's own, or a broken one of use; ``replace`` damage by a new backup (an older snapshot

@@ -24,8 +24,7 @@ NEEDED = object()
 #: The running call.
 CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
 
-#: The verbs in the groups of the help, each with its arguments and the first line of its help. A verb's module is
-#: loaded on demand.
+#: The verbs by the groups of the help, each with its arguments and its first line. Their modules are loaded on demand.
 SECTIONS = {
     "Save and restore": {
         "backup": ("PATH...", "Save folders and files as a new snapshot."),

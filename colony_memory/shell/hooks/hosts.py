@@ -12,7 +12,6 @@ import json
 import os
 import threading
 import warnings
-from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._engine.session import warn
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import SnapshotDiff
     from colony_memory.snapshot import SnapshotInfo
 
 _T = TypeVar("_T")
@@ -158,27 +156,24 @@ def stand_of(
         if latest is None:
             sentences.append("The folder is empty, and nothing is saved of it yet: this is a first start.")
         else:
-            sentences.append(f"The folder is empty although {_named(latest)} is saved.")
-            sentences.append(f"It comes back with: {way_back(directory)}\n")
+            empty = f"The folder is empty although {_named(latest)} is saved."
+            sentences.append(f"{empty} It comes back with: {way_back(directory)}\n")
     else:
         unsaved = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
+        counts = {name: len(getattr(unsaved.changes, name)) for name in ("added", "removed", "changed")}
+        told = [f"{count(n, 'file')} {'was' if n == 1 else 'were'} {name}" for name, n in counts.items() if n]
         basis, latest = peek_index([directory], vault=identify_vault(memory), label=label).read(), unsaved.latest
+        overtaken = basis and not basis.reverted and latest and latest.snapshot_id not in basis.own
         if unsaved.problem is not None:
             sentences += ["The latest snapshot of it cannot be read.", _WHEN]
         elif latest is None:
             sentences += ["Nothing is saved of it yet.", _WHEN]
-        elif (
-            unsaved
-            and basis
-            and not basis.reverted
-            and latest.snapshot_id not in basis.own
-            and id_time(latest.snapshot_id)
-        ):
+        elif unsaved and overtaken and id_time(latest.snapshot_id):
             join = way_back(latest.snapshot_id, directory, options=["--merge"])
-            sentences.append(f"It lacks what is new in {_named(latest)}, which was saved elsewhere.")
-            sentences.append(f"That is added to it with: {join}\n")
+            lacks = f"It lacks what is new in {_named(latest)}, which was saved elsewhere."
+            sentences.append(f"{lacks} That is added to it with: {join}\n")
         elif unsaved:
-            sentences += [f"Since {_named(latest)}, {_told(unsaved.changes)}.", _WHEN]
+            sentences += [f"Since {_named(latest)}, {', '.join(told)}.", _WHEN]
         else:
             exception = ", except for what cannot be saved" if unsaved.capture.left_out else ""
             sentences.append(f"It is as it was saved, in {_named(latest)}{exception}.")
@@ -186,14 +181,6 @@ def stand_of(
         attempts = f"{log.failed_since} attempts" if log.failed_since > 1 else "attempt"
         sentences.append(f"The last {attempts} to save it on this host failed.")
     return " ".join(sentences).replace("\n ", "\n").strip()
-
-
-def _told(changes: SnapshotDiff) -> str:
-    kinds = [(name.endswith("/"), kind) for kind in ("added", "removed", "changed") for name in getattr(changes, kind)]
-    return ", ".join(
-        f"{count(number, 'empty folder' if is_folder else 'file')} {'was' if number == 1 else 'were'} {kind}"
-        for (is_folder, kind), number in Counter(kinds).items()
-    )
 
 
 def unknown(directory: str, label: str, kind: str) -> str:

@@ -71,8 +71,7 @@ _OPERATORS = frozenset(";&|<>()\n")
 def with_hooks(text: str, host: Host, words: Sequence[str], seconds: int) -> str:
     """The settings with this command at each event of the host, instead of any for the same folder, vault and label.
 
-    The last of the words is the folder; ``seconds`` is the command's time limit. Refuses another folder under the same
-    label.
+    The last of the words is the folder; ``seconds`` is the command's time limit. Refuses another folder of that label.
     """
     settings, target = _read(text), _target(words)
     for hook in map(_target, map(_own_words, _commands(settings))):

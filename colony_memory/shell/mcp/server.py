@@ -194,8 +194,7 @@ _GRACE = 5.0
 def serve_stdio(server: MemoryServer) -> None:
     """Serve until the input ends, or a signal comes. Only the protocol writes to stdout, whoever prints.
 
-    SIGTERM and SIGINT end the process: the library reads its input in a thread that nothing wakes, and would wait for
-    it.
+    SIGTERM and SIGINT end the process: the library would wait for a thread that reads its input and that nothing wakes.
     """
 
     def end(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given

@@ -270,9 +270,7 @@ def diff(
             {"name": name, "lines_added": counts.added, "lines_removed": counts.removed, "exact": counts.exact}
             for name, counts in within(delta.changed.items(), lambda item: item[:1], chars=share)
         ],
-        added_count=len(delta.added),
-        removed_count=len(delta.removed),
-        changed_count=len(delta.changed),
+        **{f"{kind}_count": len(getattr(delta, kind)) for kind in ("added", "removed", "changed")},
         unchanged_count=delta.unchanged,
         left_out=some((served.words.clean(str(entry)) for entry in (*before.left_out, *after.left_out)), chars=share),
         patch=text,
@@ -349,9 +347,7 @@ def restore(served: Served, *, plan: Plan, files: Sequence[str], force: bool) ->
         filled=some(map(str, restored.filled), chars=share),
         created=some(written.created, chars=share),
         replaced=some(written.replaced, chars=share),
-        created_count=len(written.created),
-        replaced_count=len(written.replaced),
-        unchanged_count=len(written.unchanged),
+        **{f"{kind}_count": len(getattr(written, kind)) for kind in ("created", "replaced", "unchanged")},
         masked=some(written.masked, chars=share),
         saved_before=None if before is None else before.info.snapshot_id,
         saved_before_label=None if before is None else before.info.label,

@@ -121,9 +121,7 @@ def now_utc() -> datetime:
 
 def signer(info: SnapshotInfo) -> str:
     """The beginning of the signer's key that a snapshot names, long enough to tell keys apart."""
-    if not info.signed:
-        return "-"
-    return shown((info.issuer or "?").removeprefix("did:key:")[:_KEY_CHARS])
+    return shown((info.issuer or "?").removeprefix("did:key:")[:_KEY_CHARS]) if info.signed else "-"
 
 
 def users_line(written: Written) -> str:

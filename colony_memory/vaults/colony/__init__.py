@@ -343,8 +343,7 @@ class ColonyVault(Hosted):
 class AsyncColonyVault(Hosted):
     """The same through ``colony_sdk.AsyncColonyClient``; needs the extra ``async``.
 
-    Belongs to one event loop, and is closed with :meth:`aclose` or ``async with``. A given client stays open. The
-    arguments are those of :class:`ColonyVault`.
+    Of one event loop, and closed by :meth:`aclose` or ``async with``; a given client stays. As :class:`ColonyVault`.
     """
 
     def __init__(

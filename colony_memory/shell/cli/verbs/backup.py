@@ -208,9 +208,7 @@ def _diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     if joined and info.head:
         copies = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
         return f"joined with {other}{copies}; restore to get both"
-    if info.head:
-        return f"this is the latest now, in place of {other}"
-    return f"saved, and the latest is {other}"
+    return f"this is the latest now, in place of {other}" if info.head else f"saved, and the latest is {other}"
 
 
 def run_watch(

@@ -59,8 +59,7 @@ def run_hook(
     colony-memory hook --format gemini ~/agent/memory
     """
     action, host, folder = _parse_words(words)
-    seconds = read_seconds("--timeout", timeout)
-    call = Call(folder or "", host or format, seconds, saving, common)
+    call = Call(folder or "", host or format, read_seconds("--timeout", timeout), saving, common)
     if action == "install":
         return _install(call, settings, dry_run=dry_run)
     if action == "uninstall":

@@ -303,7 +303,7 @@ def _raise_failure(checked: Checked, place: Place, max_age: timedelta | None, gi
     label = next(label_map for label_map in checked.found.labels if label_map.label == verdict.label)
     if max_age is None and not (label.rolled_back and verdict.newest is None):
         return
-    if max_age and verdict.stale and verdict.age is not None and verdict.age > max_age:
+    if max_age is not None and verdict.stale and verdict.age is not None and verdict.age > max_age:
         old, most = (show_duration(span.total_seconds()) for span in (verdict.age, max_age))
         what = f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed"
     elif verdict.state == "not protected" and verdict.newest is not None:
