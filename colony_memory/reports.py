@@ -217,7 +217,7 @@ class VaultMap(Value):
     available_bytes: int | None  #: Bytes that are free; None without a quota, or where the vault does not say.
     operations_left: int | None = None  #: Uploads and deletions left this hour; None if the vault does not say.
     operations_reset_seconds: int | None = None  #: Seconds until all of them are back; None if the vault does not say.
-    #: Uploads of the last hour by the times of its files, or more; None if none count, or ``operations_left`` is known.
+    #: Uploads of the last hour, at least, by the times of files; None if none count, or ``operations_left`` is known.
     operations_spent: int | None = None
 
     def __bool__(self) -> bool:

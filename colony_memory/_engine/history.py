@@ -280,7 +280,7 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
 MAX_SHOWN = 300
 # Characters before the match, in a line that is cut.
 _LEAD = 60
-# The time of most expressions grows with the square of a crafted line. A longer one is searched in halves that overlap.
+# The time of most expressions grows with the square of a crafted line: longer ones are searched in overlapping pieces.
 _PIECE = 2048
 _MORE = 8 * _PIECE  # characters of a match that goes on after its piece, at most
 # Elements of an expression: one that matches a character or a position, and a gap, which matches any characters.

@@ -97,8 +97,7 @@ def test_secrets_stop_it_and_are_not_repeated(hook, vault, folder):
     (folder / "MEMORY.md").write_text(TOKEN)
     found = hook()
     assert "likely secret" in found["systemMessage"]
-    assert ": MEMORY.md:1" in found["systemMessage"]
-    assert "try: " not in found["systemMessage"]
+    assert (": MEMORY.md:1" in found["systemMessage"], "try: " in found["systemMessage"]) == (True, False)
     assert TOKEN not in json.dumps(found)
     assert ids(vault) == []
 
@@ -140,8 +139,7 @@ def test_what_is_advised_is_not_what_has_just_failed(hook, vault, folder, cli):
     hook()
     shutil.rmtree(folder)
     advice = hook()["systemMessage"].partition("; try: ")[2]
-    assert cli(*shlex.split(advice)[1:])[0] == 0
-    assert hook() == {}
+    assert (cli(*shlex.split(advice)[1:])[0], hook()) == (0, {})
     vault.path.rename(vault.path.with_name("away"))
     found = hook()["systemMessage"]
     assert ("there is no vault in" in found, "try: " in found) == (True, False)

@@ -80,8 +80,7 @@ def test_an_emptied_vault_is_told_by_all_that_have_a_witness_of_it(cli, refused,
         file.unlink()
     code, out, err = cli(*verb.split(), *pinned)
     assert (code, "back up a folder that has" in out + err, "restore a snapshot" in err) == (4, True, False)
-    assert cli("backup", folder, *pinned)[0] == 0
-    assert cli(*verb.split(), *pinned)[0] == 0
+    assert (cli("backup", folder, *pinned)[0], cli(*verb.split(), *pinned)[0]) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,7 @@ class ColonyVault(Hosted):
 class AsyncColonyVault(Hosted):
     """The same through ``colony_sdk.AsyncColonyClient``; needs the extra ``async``.
 
-    Of one event loop, and closed by :meth:`aclose` or ``async with``; a given client stays. As :class:`ColonyVault`.
+    Of one event loop; :meth:`aclose` or ``async with`` closes it, not a given client. Arguments as in the other.
     """
 
     def __init__(
