@@ -242,9 +242,8 @@ class Vault:
     async def put(self, name: str, content: str, *, match: str = ANY) -> datetime | None:
         """Write a file; returns the vault's time of the write, None where it tells none.
 
-        The reply proves the write by naming the file and the size that was sent; else the file is read back and
-        compared. ``match`` is :data:`ANY`, :data:`ABSENT`, or the ``etag`` that the file must still have; it is
-        ignored without conditional upload.
+        The reply proves the write by naming the file and the size sent; else the file is read back and compared.
+        ``match`` is :data:`ANY`, :data:`ABSENT`, or the ``etag`` that it must still have, if uploads are conditional.
         """
         doing = f"writing {name}"
         try:

@@ -1,7 +1,6 @@
 """The comparison of a snapshot with a folder, name by name: the plan of a restore, with nothing touched.
 
-Only files that a backup of the folder would save, found by the same walk, are removed. The others have no copy
-anywhere and stay, and so do links.
+Only files that a backup would save, found by the same walk, are removed. Others have no copy and stay, as do links.
 """
 
 from __future__ import annotations

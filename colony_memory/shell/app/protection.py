@@ -353,9 +353,8 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None, rem
         snapshot_id = ref.snapshot_id if (ref := read_filename(file)) else None
         # Beside a good latest, a backup mends nothing. What is missing may come back, so nothing is to be deleted.
         doubtful = file in label.untrusted or (newest and (newest.snapshot_id == label.latest or not snapshot_id))
-        mending: Mending = "judge" if doubtful else remedy
-        mending = "sign" if snapshot_id == label.latest and file in label.not_signed else mending
-        yield Problem(why, mending, name, snapshot_id)
+        may_sign = snapshot_id == label.latest and file in label.not_signed
+        yield Problem(why, "sign" if may_sign else "judge" if doubtful else remedy, name, snapshot_id)
     if label.unsigned and newest is None:
         what = f"nothing trusted is saved: {older_than_signing(name, label.unsigned)}"
         yield Problem(what, "sign", name, label.unsigned[0])
