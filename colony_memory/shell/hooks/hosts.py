@@ -22,7 +22,6 @@ from colony_memory.exceptions import ColonyMemoryWarning, message_of
 from colony_memory.schedule.last_run import LastRun, RunLog, write_last_run
 from colony_memory.shell.app.open import identify_vault
 from colony_memory.shell.app.pick import made_at, stamp
-from colony_memory.shell.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -161,7 +160,7 @@ def stand_of(
     else:
         unsaved = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
         counts = {name: len(getattr(unsaved.changes, name)) for name in ("added", "removed", "changed")}
-        told = [f"{count(n, 'file')} {'was' if n == 1 else 'were'} {name}" for name, n in counts.items() if n]
+        told = [f"{n} {'file was' if n == 1 else 'files were'} {name}" for name, n in counts.items() if n]
         basis, latest = peek_index([directory], vault=identify_vault(memory), label=label).read(), unsaved.latest
         overtaken = basis and not basis.reverted and latest and latest.snapshot_id not in basis.own
         if unsaved.problem is not None:
