@@ -343,7 +343,8 @@ class ColonyVault(Hosted):
 class AsyncColonyVault(Hosted):
     """The same through ``colony_sdk.AsyncColonyClient``; needs the extra ``async``.
 
-    Of one event loop; :meth:`aclose` or ``async with`` closes it, not a given client. Arguments as in the other.
+    It belongs to one event loop, and :meth:`aclose` or ``async with`` closes it, but not a client that was given. The
+    arguments are those of :class:`ColonyVault`.
     """
 
     def __init__(
