@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, is_count
-from colony_memory._values import Value, field, names_of
+from colony_memory._format.record import ATTRIBUTES_NAME, RECORDS
+from colony_memory._values import Value, field, names_of, replace
 from colony_memory.snapshot import SnapshotInfo, created
 
 #: The time for which a backup keeps a snapshot that a much smaller one followed.
@@ -171,6 +172,30 @@ def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
     return info.byte_size * 2 < than.byte_size or fewer
 
 
+def measure_texts(sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes and number of documents, without the records that a folder adds; the bytes of its binary files count."""
+    return sum(size for name, size in sizes.items() if name != ATTRIBUTES_NAME), len(sizes.keys() - {*RECORDS})
+
+
+def by_texts(infos: Sequence[SnapshotInfo], known: Mapping[str, tuple[int, int]]) -> Sequence[SnapshotInfo]:
+    """The summaries with the measure of the texts alone, where a folder's records are among the documents.
+
+    It is ``known`` of some, by id. Others are taken to have as much beside the text of a document as the largest known.
+    """
+    counts = {info.snapshot_id: (info.doc_count, info.byte_size) for info in infos if info.doc_count}
+    measured = [(*counts[snapshot_id], *texts) for snapshot_id, texts in known.items() if snapshot_id in counts]
+    if all(count == texts for count, _, _, texts in measured):
+        return infos
+    most, total, size, texts = max(measured)
+
+    def alone(info: SnapshotInfo, count: int) -> SnapshotInfo:
+        estimate = info.byte_size - (total - size) * count // most, count - most + texts
+        bytes_alone, number = known.get(info.snapshot_id, estimate)
+        return replace(info, byte_size=max(1, bytes_alone), doc_count=max(0, number))
+
+    return [alone(info, info.doc_count) if info.doc_count else info for info in infos]
+
+
 def find_ruined(before: Mapping[str, int], now: Mapping[str, int], hollow: Collection[str] = ()) -> tuple[str, ...]:
     """Documents of a memory that are ruined in the next one, if most of its other documents are still there.
 
@@ -185,12 +210,10 @@ def find_ruined(before: Mapping[str, int], now: Mapping[str, int], hollow: Colle
     return tuple(sorted(ruined)) if 2 * sum(name in now for name in others) > len(others) else ()
 
 
-def document_bytes(text: str, enough: int | None = None) -> int:
-    """Bytes of a text in UTF-8, 0 if it is all NUL; ``enough`` if its characters alone are that many."""
+def document_bytes(text: str) -> int:
+    """Bytes of a text in UTF-8, 0 if it is all NUL."""
     if not text.strip("\0"):
         return 0
-    if enough is not None and len(text) >= enough:
-        return enough
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -50,13 +50,13 @@ class Planned(Value):
         kept = [i.snapshot_id for i in reversed(self.plan.keep) if spared.isdisjoint(self.plan.reasons[i.snapshot_id])]
         kept = [snapshot_id for snapshot_id in kept if state.entry(snapshot_id) is not None]
         removed = [info.snapshot_id for info in reversed(self.plan.remove)]
-        order = (*self.leftovers, *removed, *kept, *self.unmerged, *self._regained(state))
+        order = (*self.leftovers, *removed, *kept, *self.unmerged, *self._regained(session, state))
         return [snapshot_id for snapshot_id in order if snapshot_id not in safe]
 
-    def _regained(self, state: State) -> list[str]:
+    def _regained(self, session: Session, state: State) -> list[str]:
         """Ids of those kept for a shrink, oldest first, where a newer one that is still there holds as much again."""
         regained, size, documents = list[str](), -1, -1
-        for info in self.plan.keep:  # newest first
+        for info in rules.by_texts(self.plan.keep, session.texts.get(state.label, {})):  # newest first
             reasons, shrink = {*self.plan.reasons[info.snapshot_id]}, self.shrunk.get(info.snapshot_id)
             as_large = size >= (info.byte_size or info.stored_bytes) and documents >= (info.doc_count or 0)
             if shrink is not None and not shrink.ruined and as_large and not {"pinned", _UNMERGED} & reasons:
@@ -105,13 +105,18 @@ def shrunk_in(
         # The stored size of a patch says nothing of the size of its memory.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
         since = read_stamp(entry.shrunk_at)
-        again = new is not None and snapshot_id == state.follow and (spoils or is_much_smaller(new, infos[-1]))
+        again = new is not None and snapshot_id == state.follow and (spoils or shrank(session, new, infos[-1]))
         if since is not None and not again:
             noted[snapshot_id] = Shrink(since, entry.spoiled)
         opened = session.opened.get(entry.manifest_sha256)
         if entry.ruined or (opened is not None and opened.facts.ruined):
             spoilers.add(snapshot_id)
-    return rules.before_shrink([*infos, *([new] if new else [])], now=session.now(), noted=noted, spoilers=spoilers)
+    infos = [*rules.by_texts([*infos, *([new] if new else [])], session.texts.get(state.label, {}))]
+    return rules.before_shrink(infos, now=session.now(), noted=noted, spoilers=spoilers)
+
+
+def shrank(session: Session, new: SnapshotInfo, than: SnapshotInfo) -> bool:
+    return is_much_smaller(*rules.by_texts((new, than), session.texts.get(new.label, {})))
 
 
 def listed(session: Session, state: State) -> list[SnapshotInfo]:

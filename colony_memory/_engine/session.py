@@ -78,6 +78,7 @@ class Session(Record, eq=False):
         self.opened: dict[str, Unsealed] = {}  # facts of encrypted snapshots, by digest of the manifest
         self.names: dict[str, tuple[str, ...]] = {}  # document names of the snapshots saved or read last, likewise
         self.attributes: dict[str, str] = {}  # of the folder saved last, by label, where no index keeps them
+        self.texts: dict[str, Mapping[str, tuple[int, int]]] = {}  # bytes and number of texts, by label and id
         self.told_of_lock = False  # this client was checked for identities that open its own snapshots
         self._streams: dict[str, str] = {}
         self.origins: dict[str, str | None] = {}

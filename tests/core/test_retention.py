@@ -9,7 +9,7 @@ from snapshot_files import unhurried
 from timelines import DAY, NOW, RULES, TIMELINES, UTC, Agent, at
 
 from colony_memory._format.names import id_order, read_stamp
-from colony_memory.retention import SHRINK_GRACE, Retention, Shrink, before_shrink, newest_first, plan
+from colony_memory.retention import SHRINK_GRACE, Retention, Shrink, before_shrink, by_texts, newest_first, plan
 from colony_memory.snapshot import SnapshotInfo, created
 
 
@@ -322,6 +322,18 @@ def test_fewer_than_half_of_the_documents_are_a_shrink_too():
     assert before_shrink([large, replace(small, stored_bytes=0)], now=NOW) == {}
     opened = replace(hidden, doc_count=40, byte_size=400)
     assert before_shrink([many, opened], now=NOW) == {many.snapshot_id: Shrink(created(hidden))}
+
+
+def test_what_a_folders_records_add_is_estimated_where_only_the_row_is_known():
+    whole, emptied, few = (
+        replace(at(NOW - days * DAY, size=size), doc_names=[], doc_count=count)
+        for days, size, count in ((3, 22_800, 201), (2, 12_800, 201), (1, 300, 5))
+    )
+    measured = by_texts([whole, emptied, few], {emptied.snapshot_id: (0, 200), few.snapshot_id: (40, 4)})
+    assert [(info.byte_size, info.doc_count) for info in measured] == [(10_000, 200), (1, 200), (40, 4)]
+    assert by_texts([whole, few], {few.snapshot_id: (40, 5)}) == [whole, few]  # no folder
+    hidden = replace(few, doc_count=None, byte_size=0, encrypted=True)
+    assert by_texts([whole, hidden], {few.snapshot_id: (40, 5)}) == [whole, hidden]
 
 
 def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it():

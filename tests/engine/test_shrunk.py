@@ -1,11 +1,13 @@
 """What a retention in a backup keeps since something much smaller followed, or a document was ruined."""
 
+import json
 import random
 import warnings
 
 import pytest
 
 from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.retention import document_bytes, find_ruined
 from colony_memory.testing import FakeVault
@@ -21,10 +23,23 @@ RUINS = {
     "NUL bytes": lambda text: "\0" * len(text),
     "a stub": lambda text: "- new\n[the rest is unchanged]\n",
 }
+
+
+def folder(texts):
+    """The documents of a folder: its texts, and the record of when each changed."""
+    times = {
+        name: {"mode": "0644", "mtime": f"2026-11-30T10:00:{n % 60:02}.123456789Z"} for n, name in enumerate(texts)
+    }
+    return {**texts, ATTRIBUTES_NAME: json.dumps({"format": "colony-memory/folder/1", "attributes": times})}
+
+
+FACTS = {f"notes/n{n}.md": f"fact {n}: the owner likes tea and lives at no {n}.\n" for n in range(120)}
 LOSSES = {
     "documents": (NOTES, {"log.md": NOTES["log.md"]}),
     "bytes": (MEMORY, {name: text[:50] for name, text in MEMORY.items()}),
     **{what: (MEMORY, {**MEMORY, "MEMORY.md": ruin(MEMORY["MEMORY.md"])}) for what, ruin in RUINS.items()},
+    "the text of a folder": (folder(FACTS), folder(dict.fromkeys(FACTS, ""))),
+    "two files of three": (folder({name: name for name in "abc"}), folder({"a": "a"})),
     "all of it NUL bytes": (MEMORY, {name: "\0" * len(text) for name, text in MEMORY.items()}),
 }
 
@@ -74,6 +89,19 @@ def test_what_was_lost_stays_for_thirty_days_and_is_told(whole, less, options):
     assert "before-shrink" in mem.plan_prune(keep=1).reasons[before.snapshot_id]
     mem.prune(keep=1)
     assert [each.snapshot_id for each in mem.list_snapshots()] == [latest.snapshot_id]
+
+
+def test_an_emptied_folder_of_which_files_go_does_not_take_the_place_of_the_text(options):
+    if "encrypt_to" in options and "identities" not in options:
+        pytest.skip("who cannot open what it wrote judges by what is stored")
+    vault = FakeVault(operations_per_hour=None)
+    whole, emptied = (
+        saved(vault, options, folder(texts), prune_keep=1)[0] for texts in (FACTS, dict.fromkeys(FACTS, ""))
+    )
+    for left in (40, 10):
+        saved(vault, options, folder(dict.fromkeys([*FACTS][:left], "")), prune_keep=1)
+    listed = {each.snapshot_id for each in ColonyMemory(backend=vault, **options).list_snapshots()}
+    assert {whole.snapshot_id, emptied.snapshot_id} <= listed
 
 
 def test_each_snapshot_of_which_a_document_was_ruined_stays(options):
@@ -126,5 +154,5 @@ def test_a_summary_counts_documents_and_names_what_was_just_saved_or_read(option
     ],
 )
 def test_a_document_is_ruined_where_hardly_anything_is_left_of_it(before, now, ruined):
-    sizes = {name: document_bytes(text, before.get(name)) for name, text in now.items()}
+    sizes = {name: document_bytes(text) for name, text in now.items()}
     assert find_ruined(before, sizes, [name for name in now if now[name] and not sizes[name]]) == ruined

@@ -88,6 +88,7 @@ class Job(Record):
     as_base: bool = False  # saved whole, as the parent is gone
     ruined: tuple[str, ...] = ()  # documents of the latest snapshot that are ruined in this memory
     ruined_since: str | None = None  # id of that snapshot
+    sizes: Mapping[str, int] = field(default_factory=dict)  # bytes of each document of this memory, 0 if all NUL
     tree: str = ""  # digest of the caller's memory, empty until it is needed
     unread: Unread | None = None  # the caller's memory while it is not read, None once it is
     memory: Memory | None = None  # the memory in bytes, None where it was given as documents

@@ -18,7 +18,7 @@ from colony_memory._engine.files import (
     took_long,
     upload,
 )
-from colony_memory._engine.keep import Planned, ages, newest_good, note_shrink, plan_for
+from colony_memory._engine.keep import Planned, ages, newest_good, note_shrink, plan_for, shrank
 from colony_memory._engine.label import few
 from colony_memory._engine.load import builder, load, open_manifest, remember
 from colony_memory._engine.publish import Move, Published, publish, touch
@@ -43,12 +43,12 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.retention import Shrink, document_bytes, find_ruined, is_much_smaller
+from colony_memory.retention import Shrink, document_bytes, find_ruined, measure_texts
 from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo, created
 from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.backup.job import Job
     from colony_memory._format.age import Lock
@@ -99,7 +99,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     if lost is None:
         return info
     previous = lost[0].snapshot_id
-    if is_much_smaller(built.info, session.known_info(lost[0])):
+    if shrank(session, built.info, session.known_info(lost[0])):
         return replace(info, shrunk_from=previous)
     warn(
         f"label {job.label!r}: hardly anything is left of {few(job.ruined)}: empty, NUL bytes or less than a tenth. It "
@@ -181,10 +181,10 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
         seen |= {entry.snapshot_id for entry in state.entries} if session.trust.pins else state.files.ids
     # Only from a believed pointer: else one that was garbled once would look like an older one put back.
     previous = state.previous if believed else None
-    job.ruined, job.ruined_since = _ruined_in(job, state, parent), state.follow
     chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
     write = builder(session, session.format, chain, lock)
     mine = new_id(session.now(), session.token(), filter(None, seen))
+    _compare_sizes(job, state, parent, mine)
     built = write(
         job.memory if job.memory is not None and write is not build_parts else job.all_documents(),
         label=job.label,
@@ -198,7 +198,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
         max_bytes=session.max_bytes,
         **job.facts,
     )
-    session.newest[job.label] = built.info.snapshot_id
+    session.newest[job.label] = mine
     return built
 
 
@@ -275,23 +275,24 @@ async def give_up(session: Session, built: BuiltSnapshot, why: ColonyMemoryError
         log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")
 
 
-def _ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
-    """Documents of the latest that are ruined in the memory to save, as far as known without reading the latest."""
-    pointer, latest = state.pointer, state.follow
+def _compare_sizes(job: Job, state: State, parent: Parent | None, mine: str) -> None:
+    """Find what is ruined of the latest, and measure both memories, as far as known without reading the latest."""
+    pointer, latest, before = state.pointer, state.follow, dict[str, int]()
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
     if parent is not None and parent.snapshot_id == latest:
         before = _bytes_in(parent.chain.state)
     elif entry is not None and len(entry.info.doc_names) == len(pointer.doc_bytes):
         before = dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
-    else:
-        return ()
+    contents: Mapping[str, str | bytes]
     if job.memory is not None:
-        memory = job.memory
-        hollow = [printable(name) for name in memory.names if memory.contents[name] and memory.is_empty(name)]
-        return find_ruined(before, _bytes_in(memory), hollow)
-    texts = {printable(name): text for name, text in job.all_documents().items()}
-    now = {name: document_bytes(text, before.get(name)) for name, text in texts.items()}
-    return find_ruined(before, now, [name for name in now if not now[name] and texts[name]])
+        contents, job.sizes = job.memory.contents, _bytes_in(job.memory)
+    else:
+        contents = texts = job.all_documents()
+        job.sizes = {printable(name): document_bytes(text) for name, text in texts.items()}
+    hollow = [name for name in map(printable, filter(contents.get, contents)) if job.sizes.get(name) == 0]
+    job.ruined, job.ruined_since = find_ruined(before, job.sizes, hollow), latest
+    known = {mine: job.sizes, **({latest: before} if latest and before else {})}
+    job.session.texts[job.label] = {snapshot_id: measure_texts(sizes) for snapshot_id, sizes in known.items()}
 
 
 def _bytes_in(memory: Memory) -> dict[str, int]:
@@ -304,8 +305,7 @@ def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
     names = built.listed.doc_names
     if not names or len(names) > _MOST_SIZES:
         return None
-    sizes = {printable(name): document_bytes(text) for name, text in job.all_documents().items()}
-    return tuple(sizes[name] for name in names)
+    return tuple(job.sizes[name] for name in names)
 
 
 def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> tuple[Entry, Shrink] | None:
@@ -314,7 +314,7 @@ def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> tuple[Entry, Shr
     if latest is None or latest.snapshot_id == built.info.snapshot_id:
         return None
     ruined = bool(job.ruined) and job.ruined_since == latest.snapshot_id
-    if not ruined and not is_much_smaller(built.info, job.session.known_info(latest)):
+    if not ruined and not shrank(job.session, built.info, job.session.known_info(latest)):
         return None
     return latest, Shrink(created(built.info), ruined)
 
