@@ -88,7 +88,7 @@ def newest_first(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:
 def plan(
     infos: Iterable[SnapshotInfo],
     *,
-    retention: Retention,
+    retention: Retention | None,
     now: datetime,
     head: str | None = None,
     in_flight: Collection[str] = (),
@@ -96,8 +96,9 @@ def plan(
     shrunk: Mapping[str, Shrink] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
-    """Decide which whole snapshots of one label stay: by the rules, the one that the pointer names (``head``), those
-    ``in_flight`` or ``unmerged``, which do not count, and with ``keep_shrunk`` those of :func:`before_shrink`.
+    """Decide which whole snapshots of one label stay: by the rules (all without any), the one that the pointer names
+    (``head``), those ``in_flight`` or ``unmerged``, which do not count, and with ``keep_shrunk`` those of
+    :func:`before_shrink`.
     """
     ordered = newest_first(infos)
     reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}
@@ -116,7 +117,7 @@ def plan(
     uncounted = refused_only(ordered) | {info.snapshot_id for info in spared}
     plain = [info for info in ordered if info.snapshot_id not in uncounted] or ordered
     counted = _distinct([info for info in plain if info.snapshot_id not in excluded])
-    for why, those in _by_rules(counted, retention, now):
+    for why, those in [("last", ordered)] if retention is None else _by_rules(counted, retention, now):
         note(why, those)
     # One not counted stays anyway, and must not take the place of the newest real one; nor must an incomplete one.
     note("newest", [info for info in counted if not info.incomplete][:1] or counted[:1])

@@ -132,7 +132,7 @@ def listed(session: Session, state: State) -> list[SnapshotInfo]:
 async def plan_for(
     session: Session,
     state: State,
-    policy: Retention,
+    policy: Retention | None,
     *,
     new: SnapshotInfo | None = None,
     spoils: bool = False,

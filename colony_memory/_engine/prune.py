@@ -31,7 +31,7 @@ _STEP = timedelta(days=1)
 
 
 @observed("plan_prune")
-async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
+async def plan_prune(session: Session, *, label: str, policy: Retention | None) -> PrunePlan:
     label = require_label(label)
     state = await look(session, label, everything=True)
     require_believed(state)
@@ -54,7 +54,8 @@ def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
 
 
 @observed("prune", _outcome)
-async def prune(session: Session, *, label: str, policy: Retention) -> int:
+async def prune(session: Session, *, label: str, policy: Retention | None) -> int:
+    """See :meth:`colony_memory.ColonyMemory.prune`. Without a policy only leftovers are deleted."""
     label = require_label(label)
     state = await look(session, label, everything=True)
     if ages(session, state):

@@ -68,7 +68,7 @@ def test_the_file_gives_what_options_give(cli, page, folder, refused, tmp_path):
     (folder / "keys.md").unlink()
     assert (tmp_path / "witness.json").exists()
     for number in range(3):
-        (folder / "plan.md").write_text(f"plan {number}\n")
+        (folder / "plan.md").write_text(f"plan {number}\n" * 20)
         assert cli("backup", folder, "--exclude", "notes/")[0] == 0
     found = listed(cli)
     assert [label for label, _ in found] == ["diary", "diary"]

@@ -157,15 +157,17 @@ def test_prune_wants_a_rule(refused, vault):
 def test_prune_of_leftovers_keeps_every_snapshot(cli, vault, three):
     (vault.path / "cmem.default.20200101T000000000000Z-abcdef.p0.json").write_text("x")
     os.utime(vault.path / "cmem.default.20200101T000000000000Z-abcdef.p0.json", (0, 0))
+    memory = ColonyMemory(backend=vault)
+    memory.backup(memory.restore(), tags=["r1"], note="equal to the one before it", skip_unchanged=False)
     (vault.path / f"cmem.default.{three[0].snapshot_id}.manifest.json").write_text("{")
     out = cli("prune", "--leftovers", "-n")[1]
     assert "delete  cmem.default.20200101T000000000000Z-abcdef.p0.json (left over)" in out.splitlines()
     assert "(cannot be read or is not trusted)" in out
-    assert "2 to keep, 1 leftover file to delete" in out
+    assert "3 to keep, 1 leftover file to delete" in out
     assert cli("prune", "--leftovers", "--yes")[0] == 0
     assert not list(vault.path.glob("*20200101*"))
     with pytest.warns(ColonyMemoryWarning, match="left out of the list"):
-        assert len(listed(vault)) == 2
+        assert len(listed(vault)) == 3
 
 
 @pytest.mark.parametrize("verb", [["prune", "--keep", "1"], ["delete", "latest"]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._values import asdict
-from colony_memory.retention import Retention, newest_first
+from colony_memory.retention import newest_first
 from colony_memory.shell.app.config import make_retention
 from colony_memory.shell.app.pick import find_id, made_at, nothing_saved
 from colony_memory.shell.cli.call import OpenVault, format_of, open_memory
@@ -45,14 +44,16 @@ def run_prune(
     colony-memory prune --keep 10 --dry-run
     colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes
     """
+    from colony_memory._engine.prune import plan_prune, prune
+
     if leftovers and rules.rules:
         raise ValueError("--leftovers deletes no snapshot: give it without a rule")
     if not leftovers and not rules.rules:
         raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
-    retention = Retention(keep_last=sys.maxsize) if leftovers else make_retention(rules.rules)
+    policy = None if leftovers else make_retention(rules.rules)
     with open_memory(common) as opened:
         with opened.working():
-            plan = opened.memory.plan_prune(label=label, retention=retention)
+            plan = opened.memory._run(plan_prune, label=label, policy=policy)  # noqa: SLF001
         lines, output, going = list[str](), opened.output, {info.snapshot_id for info in plan.remove}
         for info in newest_first([*plan.keep, *plan.remove]):
             goes, why = info.snapshot_id in going, ", ".join(plan.reasons.get(info.snapshot_id, ()))
@@ -68,7 +69,7 @@ def run_prune(
         deleted = 0
         if not dry_run:
             with opened.working("Pruning"):
-                deleted = opened.memory.prune(label=label, retention=retention)
+                deleted = opened.memory._run(prune, label=label, policy=policy)  # noqa: SLF001
         document = {
             "label": label,
             "dry_run": dry_run,
