@@ -45,7 +45,7 @@ class Hint(Value):
     #: name of another function of the package, such as ``read_folder``.
     action: str
     option: str | None = None  #: Keyword argument to give, None for the call as it is.
-    value: str | bool | None = None  #: Its value; None if only the caller can know it.
+    value: str | int | None = None  #: Its value; None if only the caller can know it.
     label: str | None = None  #: The label to call it for; None for the default, or if it takes none.
 
     def __str__(self) -> str:

@@ -66,10 +66,10 @@ async def require_room(session: Session, need: int, what: str, *, label: str | N
         raise no_room(need, free, what, label)
 
 
-def no_room(need: int, free: int, what: str, label: str | None, *, gain: int | None = None) -> QuotaExceeded:
-    """The error where ``what`` does not fit; a prune would free at most ``gain`` bytes, None if that is unknown."""
+def no_room(need: int, free: int, what: str, label: str | None, *, keep: int | None = None) -> QuotaExceeded:
+    """The error where ``what`` does not fit unless a prune keeps only so many, 0 if none helps, None if not known."""
     msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
-    hint = Hint("prune", label=label) if gain is None or need <= free + gain else None
+    hint = None if keep == 0 else Hint("prune", "keep", keep, label=label)
     return QuotaExceeded(msg, needed=need, available=free, hint=hint)
 
 

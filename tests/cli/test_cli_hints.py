@@ -51,7 +51,9 @@ def asked(*argv, environment=(), **params):
     [
         # Another verb: with the vault and the trust of this run, and the label that the hint is of.
         (Hint("list_snapshots", label="a"), asked("show", label="b"), "colony-memory list --label a"),
-        (Hint("prune"), asked("backup", "m", vault="v w"), "colony-memory prune --keep 5 --vault 'v w'"),
+        (Hint("prune", "keep", 2), asked("backup", "m", vault="v w"), "colony-memory prune --keep 2 --vault 'v w'"),
+        (Hint("prune", "keep"), asked("watch", "m"), "colony-memory prune --keep N"),
+        (Hint("prune"), asked("delete"), "colony-memory prune --leftovers"),
         (Hint("verify", "snapshot_id", ID), asked("show"), f"colony-memory verify {ID}"),
         (Hint("restore", "snapshot_id", ID), asked("show"), f"colony-memory restore {ID} DIR"),
         (Hint("restore", "fallback", value=True), asked("show"), "colony-memory restore --fallback DIR"),
@@ -167,7 +169,11 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (QuotaExceeded("no room", hint=Hint("prune")), 1, "colony-memory prune --keep 5 --label work --vault {vault}"),
+        (
+            QuotaExceeded("full", hint=Hint("prune", "keep")),
+            1,
+            "colony-memory prune --keep N --label work --vault {vault}",
+        ),
         (SnapshotNotFound("none", hint=Hint("status")), 3, "colony-memory status --label work --vault {vault}"),
         (UntrustedSnapshot("odd", hint=Hint("open", "signer")), 4, "{same} --key-file FILE"),
         (VaultUnavailable("gone", hint=Hint("open", "base_url")), 5, "set COLONY_BASE_URL"),

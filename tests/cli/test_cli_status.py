@@ -37,7 +37,8 @@ ZSTD = pytest.mark.skipif(not is_installed(), reason="format 2 takes zstd")
         (Problem("x", "delete", "other", ID), f"colony-memory delete {ID} --label other"),
         (Problem("x", "delete", "default"), "colony-memory verify"),
         (Problem("x", "judge", "other", ID), f"colony-memory verify {ID} --label other"),
-        (Problem("x", "prune", "other"), "colony-memory prune --keep 5 --label other"),
+        (Problem("x", "prune", "other", keep=2), "colony-memory prune --keep 2 --label other"),
+        (Problem("x", "exclude", "other"), "colony-memory backup --exclude GLOB PATH --label other"),
         (Problem("x", "backup", "other"), "colony-memory backup PATH --label other"),
         (Problem("x", "wait"), "colony-memory status"),
         # Named by whoever can write to the vault, so that deleting it could delete another one.

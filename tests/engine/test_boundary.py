@@ -140,7 +140,7 @@ def test_what_to_do_is_a_hint():
     for code in ("QUOTA_EXCEEDED", "LIMIT_EXCEEDED"):
         out = shown(ColonyValidationError("full", 400, {}, code))
         assert type(out) is QuotaExceeded
-        assert (out.needed, out.available, out.hint) == (None, None, Hint("prune"))
+        assert (out.needed, out.available, out.hint) == (None, None, Hint("prune", "keep"))
         assert "the vault is full" in out.message
 
 

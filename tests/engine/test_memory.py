@@ -23,6 +23,8 @@ from colony_memory import (
     VaultError,
     VaultUnavailable,
 )
+from colony_memory._format.v2.zstd import is_installed
+from colony_memory.exceptions import Hint
 from colony_memory.testing import FakeVault, FaultyVault
 
 DOCS = {"MEMORY.md": "two years of notes\n", "notes/ß.md": "NUL \0, CRLF \r\n, half \ud83d", "empty": ""}
@@ -488,9 +490,10 @@ def test_the_async_client_closes_only_what_it_opened(monkeypatch):
     asyncio.run(use())
 
 
-def test_a_prune_is_offered_where_it_can_help():
+@pytest.mark.parametrize("wire", [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="no zstd"))])
+def test_a_prune_is_offered_where_it_can_help(wire):
     vault = FakeVault(quota_bytes=3_000_000)
-    memory = ColonyMemory(backend=vault, format=1)
+    memory = ColonyMemory(backend=vault, format=wire)
     memory.backup({"a": "x"}, label="other")  # from when on the vault has its quota
     noise = {name: "".join(random.Random(name).choices(string.printable, k=900_000)) for name in "abc"}
     with pytest.raises(QuotaExceeded, match="does not fit") as caught:
@@ -501,7 +504,9 @@ def test_a_prune_is_offered_where_it_can_help():
     for documents, helps in (({"c": noise["c"]}, True), (noise, False)):
         with pytest.raises(QuotaExceeded, match="does not fit") as caught:
             memory.backup(documents)
-        assert (caught.value.hint is not None) == helps
+        assert caught.value.hint == (
+            Hint("prune", "keep", 1, "default") if helps else None
+        )  # a larger number would not
     with pytest.raises(QuotaExceeded, match="does not fit") as caught:
         memory.backup(noise, prune_keep=1)
     assert caught.value.hint is None

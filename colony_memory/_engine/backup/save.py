@@ -19,11 +19,11 @@ from colony_memory._engine.files import (
     upload,
 )
 from colony_memory._engine.keep import Planned, ages, newest_good, note_shrink, plan_for, shrank
-from colony_memory._engine.label import few
+from colony_memory._engine.label import GRACE, few
 from colony_memory._engine.load import builder, load, open_manifest, remember
 from colony_memory._engine.publish import Move, Published, publish, touch
 from colony_memory._engine.session import Session, log, warn
-from colony_memory._engine.state import State, look
+from colony_memory._engine.state import State, list_files, look
 from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.catalog import Entry
@@ -43,7 +43,7 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.retention import Shrink, document_bytes, find_ruined, measure_texts
+from colony_memory.retention import Retention, Shrink, document_bytes, find_ruined, measure_texts
 from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo, created
 from colony_memory.snapshot import build as build_parts
 
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 # Documents whose sizes a pointer lists, at most: its file has a bounded size.
 _MOST_SIZES = 5_000
+# Snapshots that a prune is advised to keep, at most.
+_FEW = 5
 
 # Characters that a signature adds to a pointer, at most.
 _SIGNATURE_CHARS = 300
@@ -389,7 +391,7 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot) -> State:
     await remove_snapshots(session, state.listed, victims, needs=state.needs)
     free_now = await free_bytes(session)
     if free_now is not None and need > free_now:
-        raise no_room(need, free_now, f"a snapshot of label {label!r}", label, gain=0)
+        raise no_room(need, free_now, f"a snapshot of label {label!r}", label, keep=0)
     state = await look(session, label, everything=True, lenient=True)
     await plan_retention(job, state, built)
     wanted, kept = len(planned.plan.keep), 0 if job.planned is None else len(job.planned.plan.keep)
@@ -405,15 +407,24 @@ async def choose_victims(
     """The plan, and the snapshots to delete for room besides old leftovers. Raises QuotaExceeded if all are too few."""
     session, what = job.session, f"a snapshot of label {job.label!r}"
     if job.policy is None:
-        # A prune frees at most the bytes in use, and nothing where there is no snapshot.
-        used = 0 if state.follow is None else (await session.vault.status()).get("used_bytes")
-        raise no_room(need, free, what, job.label, gain=used if isinstance(used, int) else None)
+        raise no_room(need, free, what, job.label, keep=await _fitting_keep(session, state, need - free))
     planned = await plan_for(session, state, job.policy, new=built.info, spoils=bool(job.ruined))
     candidates = await planned.may_go(session, state)
     for number in range(len(candidates) + 1):
         if need <= free + await bytes_freed(session, state.listed, candidates[:number], needs=state.needs):
             return planned, candidates[:number]
-    raise no_room(need, free, what, job.label, gain=0)
+    raise no_room(need, free, what, job.label, keep=0)
+
+
+async def _fitting_keep(session: Session, state: State, need: int) -> int:
+    """The most snapshots, of few, that a prune may keep to free so much, if need be with the next hour; 0 if none."""
+    state = await list_files(session, state)
+    later = state.listed.as_of(session.now() + 2 * GRACE)
+    for keep in range(min(_FEW, len(state.counted)), 0, -1):
+        removed = (await plan_for(session, state, Retention(keep_last=keep))).removed
+        if need <= await bytes_freed(session, later, removed, needs=state.needs):
+            return keep
+    return 0
 
 
 async def _retire(job: Job, done: Published) -> None:

@@ -45,8 +45,11 @@ State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
 #: untrusted snapshot is one's own, or a broken one of use; ``replace`` damage by a new backup (an older snapshot
 #: restores until then); ``forget`` lost files by a prune of leftovers; ``accept`` a snapshot in place of a
 #: refused latest, by restoring it and backing up; ``sign`` what nobody signed by a backup with the key;
-#: ``merge`` it with the latest by the next backup; or ``join`` it with the folder, which has the latest already.
-Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
+#: ``merge`` it with the latest by the next backup; ``join`` it with the folder, which has the latest already; or
+#: ``exclude`` files where no prune makes room.
+Mending = Literal[
+    "delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join", "exclude"
+]  # fmt: skip
 
 _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
 #: Number of recent snapshots to estimate the size in format 2 from.
@@ -64,6 +67,7 @@ class Problem(Value):
     mending: Mending  # the remedy
     label: str | None = None  # the label concerned, None for the vault as a whole
     snapshot_id: str | None = None  # the snapshot concerned, None for the label as a whole
+    keep: int = 0  # the number of snapshots to keep in a prune, 0 if that is not known
 
 
 class Newest(Value):
@@ -362,7 +366,8 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None, rem
         yield Problem("no usable pointer: restore goes by the list of files", "backup", name)
     free = found.available_bytes
     if free is not None and free < label.next_bytes and not label.next_at_most:
-        yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", name)
+        what, keep = f"no room for another backup of {label.next_bytes} bytes", min(5, label.snapshots - 1)
+        yield Problem(what, "prune" if keep > 0 else "exclude", name, keep=keep)
     if label.removed and label.newest is not None and not label.dangling:
         first, *others = label.removed
         what = f"snapshot {first}{f' and {len(others)} more are' if others else ' is'} listed and gone: "

@@ -125,6 +125,7 @@ _MENDING = {
     "delete": "call verify{}, and let the person decide whether to delete it",
     "accept": "ask the person whether to call restore{} and then backup",
     "forget": "tell the person, who may prune the leftovers to drop it from the list",
+    "exclude": "ask the person to leave files out, or for more room",
     "prune": "ask the person to prune old snapshots, or to start this server with --keep N",
 }
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()]+", re.IGNORECASE)

@@ -82,6 +82,7 @@ OPTIONS = {
     "snapshot_id": " ID",  # an argument itself
     "fallback": "--fallback",
     "names": "--only GLOB",
+    "keep": "--keep N",
     "secrets": "--secrets mask",
     "allow_secrets": "--allow-secret NAME",
     "snapshot_first": "--snapshot-first",
@@ -258,7 +259,7 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         if id_time(hint.value) is None:  # chosen by some writer of the vault: it may be "latest", or another's prefix
             return None
     flag, _, word = OPTIONS.get(option, "").partition(" ")
-    words = _option(flag, (hint.value if isinstance(hint.value, str) else word) if word else bool(flag))
+    words = _option(flag, (word if hint.value is None else str(hint.value)) if word else bool(flag))
     again = "backup" if asked.verb == "watch" else asked.verb
     if flag and (hint.action in _OWN or hint.action == again) and flag not in asked.flags:
         return None
@@ -286,7 +287,7 @@ def _fresh(verb: str, words: list[str], hint: Hint, asked: Asked) -> str:
     elif verb == "init":
         label, given = None, {"vault": params.get("vault")}
     elif verb == "prune" and hint.option is None:
-        words = ["--keep", "5"]
+        words = ["--leftovers"]
     if asked.verb == "copy":
         given["vault"] = "URL"  # a copy has two vaults, and the hint does not say which
     return command(verb, *arguments, options=words, label=label, given=given)

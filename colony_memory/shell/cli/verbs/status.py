@@ -282,7 +282,8 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     ways: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
         "wait": ("status", (), []),
         "forget": ("prune", ("--leftovers",), []),
-        "prune": ("prune", ("--keep", "5"), []),
+        "prune": ("prune", ("--keep", str(problem.keep or "N")), []),
+        "exclude": ("backup", ("--exclude", "GLOB"), paths),
         **dict.fromkeys(("merge", "join", "sign"), ("backup", ("--on-conflict", "merge"), paths)),
         **dict.fromkeys(("backup", "replace"), ("backup", (), paths)),
     }
