@@ -330,10 +330,16 @@ def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -
     if session.identities is None or session.told_of_lock:
         return
     session.told_of_lock = True
-    try:
-        session.identities.open(lock.seal(b""), "" if lock.key is None else lock.key.blob)
-    except age.NoFit:
+    if not opens(session.identities, lock):
         warn(
             "none of the identities of this client opens what it writes: it is encrypted to others only, so each "
             "backup is stored whole"
         )
+
+
+def opens(identities: Identities | None, lock: Lock) -> bool:
+    """True if one of these identities opens what is encrypted with a lock."""
+    try:
+        return identities is not None and not identities.open(lock.seal(b""), "" if lock.key is None else lock.key.blob)
+    except age.NoFit:
+        return False

@@ -14,7 +14,7 @@ from colony_memory._boundary import texts
 from colony_memory._engine.backup.save import give_up, write_files
 from colony_memory._engine.files import remove_snapshots, require_room, require_sizes, still_there
 from colony_memory._engine.label import GRACE, few, pin_text
-from colony_memory._engine.load import Loaded, Reader, builder, would_do
+from colony_memory._engine.load import Loaded, Reader, builder, opens, would_do
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
 from colony_memory._engine.state import State, look, look_at_all, require_believed
@@ -152,6 +152,13 @@ async def rewrite(
     writes = size = 0
     async for _, _, built in job.rebuilt(state):
         if built is not None:
+            if built.lock is not None and not opens(session.identities, built.lock):
+                msg = (
+                    f"label {job.label!r} would be encrypted so that no identity of this client opens it, and rewriting"
+                )
+                raise bad_argument(
+                    f"{msg} reads what it has saved: give one that does", hint=Hint("open", "identities")
+                )
             require_sizes(built.files, f"snapshot {built.info.snapshot_id} of label {job.label!r}")
             writes += len(built.files) + 1
             size += sum(len(text.encode("utf-8")) for text in built.files.values())
@@ -205,7 +212,8 @@ class _Rewriting:
     async def _build(self, state: State, row: Entry, loaded: Loaded, ids: Mapping[str, str]) -> BuiltSnapshot | None:
         session, terms, info = self.session, self.terms, loaded.info
         if not loaded.documents:
-            raise DecryptionError(f"{loaded.named} is encrypted, and no identity of this client opens it")
+            msg = f"{loaded.named} is encrypted, and no identity of this client opens it"
+            raise DecryptionError(msg, hint=Hint("open", "identities"))
         documents = terms.documents(loaded.documents, loaded.named)
         before: dict[str, Any] = {"note": info.note, "incomplete": info.incomplete, "tags": info.tags}
         facts = {

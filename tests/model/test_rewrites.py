@@ -26,6 +26,7 @@ from colony_memory import (
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.record import RECORD_NAME
 from colony_memory._format.v2 import chain as chains
+from colony_memory.exceptions import Hint
 from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
@@ -157,6 +158,13 @@ def test_formats_signer_and_recipients_change_on_the_way():
     assert now() == {("2", signer.did_key, False)}
     assert memory.rewrite(sign=True).unchanged == 5
     assert memory.rewrite(format=1).deleted == 5
+    before, stranger = dict(vault.files), pyrage.x25519.Identity.generate()
+    for more in ({}, {"identities": str(stranger)}):  # what it writes could not be read again
+        blind = ColonyMemory(backend=vault, signer=signer, **more)
+        for dry_run in (True, False):
+            with pytest.raises(ValueError, match="give one that does") as caught:
+                blind.rewrite(encrypt_to=str(identity.to_public()), dry_run=dry_run)
+            assert (vault.files, caught.value.hint) == (before, Hint("open", "identities"))
     assert memory.rewrite(encrypt_to=str(identity.to_public())).deleted == 5
     assert now() == {("2", signer.did_key, True)}
     assert contents(memory) == history()
