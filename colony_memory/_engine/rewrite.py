@@ -42,6 +42,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     VaultError,
     bad_argument,
+    message_of,
 )
 from colony_memory.reports import RewriteReport
 from colony_memory.signing import did_key_of
@@ -191,6 +192,9 @@ class _Rewriting:
     async def rebuilt(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
         """Each snapshot that has no new one yet, oldest first, and the new one to save, None if it stays as it is."""
         self._clean, self._parent, self.unchanged = set(), (None, None), 0
+        for error in state.untrusted.values():
+            msg = f"{message_of(error)}; if not, delete it: as it is, it cannot be rewritten"
+            raise UntrustedSnapshot(msg, hint=error.hint)
         for file, why in state.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
             raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))

@@ -70,6 +70,26 @@ def test_after_a_rollback_list_and_status_tell_how_to_get_what_is_left(cli, refu
     assert shlex.split(out.partition("mend it  ")[2].splitlines()[0]) == restore
 
 
+def test_a_rewrite_says_what_it_leaves_out_and_what_takes_it_along(cli, refused, vault, key):
+    rewrite = ("rewrite", "--sign", "--key-file", key)
+    save(vault, {"a.md": "x"})
+    for way in ("--dry-run", "--yes"):
+        assert refused(4, *rewrite, way).rstrip().endswith("--accept-unsigned")
+    ColonyMemory(backend=vault, signer=STRANGER).backup({"a.md": "y"}, label="other")
+    assert refused(4, *rewrite, "--label", "other", "--yes").rstrip().endswith("--trust DID")
+    ColonyMemory(backend=vault, signer=OURS).backup({"a.md": "z"}, label="signed")
+    code, out, err = cli(*rewrite, "--yes")
+    assert (code, out) == (1, "label signed: 0 snapshots saved anew, 0 snapshots deleted\n")
+    assert err.count("is left out, and stays as it is: ") == 2
+    assert cli(*rewrite, "--yes", "--accept-unsigned", "--trust", STRANGER.did_key)[0] == 0
+    assert {info.issuer for info in ColonyMemory(backend=vault, signer=OURS).list_snapshots()} == {OURS.did_key}
+    # What is older than signing is one's own, perhaps: it need not be deleted.
+    ColonyMemory(backend=vault).backup({"a.md": "old"}, label="both")
+    with pytest.warns(match="older than signing"):
+        ColonyMemory(backend=vault, signer=OURS).backup({"a.md": "new"}, label="both")
+    assert refused(4, *rewrite, "--yes").rstrip().endswith("--accept-unsigned")
+
+
 @pytest.mark.parametrize(
     "verb", ["restore x", "show latest", "list", "list --label default", "verify", "status", "status --max-age 1h"]
 )

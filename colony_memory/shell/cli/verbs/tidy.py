@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.session import warn
 from colony_memory._values import asdict
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot, message_of
 from colony_memory.retention import newest_first
 from colony_memory.shell.app.config import make_retention
 from colony_memory.shell.app.pick import find_id, made_at, nothing_saved
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory.client import ColonyMemory
+    from colony_memory.reports import RewriteReport
     from colony_memory.shell.cli.app import CommonOptions, RetentionOptions
 
 #: Replacement of a text that is taken out.
@@ -152,8 +155,20 @@ def run_rewrite(
             opened.memory.rewrite, exclude=exclude or (), replace=replace, format=format_of(format), sign=sign
         )
         with opened.working():
-            labels = label or [entry.label for entry in opened.memory.inspect().labels if entry.newest]
-            plans = [rewrite(label=name, dry_run=True) for name in labels]
+            plans: list[RewriteReport] = []
+            left_out: dict[str, ColonyMemoryError] = {}
+            there = [] if label else opened.memory.inspect().labels
+            unproven = {each.label for each in there if not each.newest and (each.broken or each.unsigned)}
+            for name in label or [each.label for each in there if each.newest or each.label in unproven]:
+                try:
+                    plans.append(rewrite(label=name, dry_run=True))
+                except (SnapshotCorrupt, UntrustedSnapshot) as error:
+                    if name not in unproven:
+                        raise
+                    left_out[name] = error
+            if left_out and not plans:
+                raise next(iter(left_out.values()))
+            labels = [plan.label for plan in plans]
         summary = [
             f"label {plan.label}: {count(plan.writes, 'file')} to write, {size(plan.stored_bytes)}; "
             f"{count(plan.unchanged, 'snapshot')} stay as they are"
@@ -176,7 +191,9 @@ def run_rewrite(
         output.done(document, *lines, dry_run=dry_run)
         for file in holders:
             output.warn(f"{file} on this host still holds it, and the next backup saves it again")
-    return FAILED if holders else 0
+        for name, why in left_out.items():
+            warn(f"label {name!r} is left out, and stays as it is: {message_of(why)}", hint=why.hint)
+    return FAILED if holders or left_out else 0
 
 
 def read_replacements(path: str) -> dict[str, str]:
