@@ -174,7 +174,7 @@ async def rewrite(
     else:
         raise ConflictDetected(f"label {job.label!r} kept changing while it was rewritten: try again", theirs=None)
     deleted = await job.drop()
-    leftovers, due = await _leftovers(session, job.label)
+    leftovers, due = _leftovers(session, await look(session, job.label, everything=True))
     return RewriteReport(job.label, job.done, unchanged, writes, size, deleted, leftovers, due)
 
 
@@ -327,20 +327,25 @@ def _renamed(unmerged: Iterable[Unmerged], instead: Mapping[str, str]) -> tuple[
     return tuple(save._replace(snapshot_id=instead.get(save.snapshot_id, save.snapshot_id)) for save in unmerged)
 
 
-async def _leftovers(session: Session, label: str) -> tuple[tuple[str, ...], str | None]:
+def _leftovers(session: Session, state: State) -> tuple[tuple[str, ...], str | None]:
     """Files that no snapshot needs and that are still there, and the time from which a prune removes them."""
-    state = await look(session, label, everything=True)
-    files, needed = state.listed, {latest_filename(label), *(state.listed.named or ())}
+    files, needed = state.listed, {latest_filename(state.label), *(state.listed.named or ())}
     for row in state.entries:
         snapshot_id = row.snapshot_id
-        needed |= {manifest_filename(label, snapshot_id), *files.owned(snapshot_id), *files.pack(snapshot_id)}
+        needed |= {manifest_filename(state.label, snapshot_id), *files.owned(snapshot_id), *files.pack(snapshot_id)}
         needed.update(name for pack in row.packs for name in files.pack(pack))
     leftovers = tuple(sorted(files.files.keys() - needed))
     return leftovers, stamp(max(files.written(leftovers) or [session.now()]) + GRACE) if leftovers else None
 
 
-async def remaining_text(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:
-    """The deleted snapshots whose packs are needed by others, so that their text is still in the vault."""
-    rows = (await look(session, require_label(label), everything=True)).building
-    needed = {pack for row in rows for pack in row.packs}
-    return tuple(id_ for id_ in snapshot_ids if id_ in needed)
+async def remaining_text(
+    session: Session, *, label: str, snapshot_ids: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """The deleted snapshots whose packs others need, so that their text is still in the vault; the packs that nothing
+    needs and that are still there, and the time from which a prune removes these.
+    """
+    state = await look(session, require_label(label), everything=True)
+    needed = {pack for row in state.building for pack in row.packs}
+    left, until = _leftovers(session, state)
+    packs = {name for pack in state.listed.packs for name in state.listed.pack(pack)}
+    return tuple(id_ for id_ in snapshot_ids if id_ in needed), tuple(name for name in left if name in packs), until

@@ -20,7 +20,7 @@ from colony_memory.shell.words import age, count, now_utc, shown, size
 from colony_memory.shell.words.errors import FAILED, PROGRAM, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import RewriteReport
@@ -87,15 +87,22 @@ def run_prune(
             output.show(document, *lines, "nothing deleted")
         else:
             output.done(document, f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
-            _report_remaining(opened, label, [info.snapshot_id for info in plan.remove])
+            _report_remaining(opened, label, [info.snapshot_id for info in plan.remove], common)
 
 
-def _report_remaining(opened: OpenVault, label: str, deleted: list[str]) -> None:
+def _held_back(files: Sequence[str], until: str | None, label: str, common: CommonOptions) -> str:
+    cleanup = command("prune", options=["--leftovers", "--yes"], label=label, given=asdict(common))
+    return f"{count(len(files), 'file')} may hold it until {until}: then run {cleanup}"
+
+
+def _report_remaining(opened: OpenVault, label: str, deleted: list[str], common: CommonOptions) -> None:
     from colony_memory._engine.rewrite import remaining_text
 
     if not deleted or opened.output.silent:
         return
-    ids = opened.memory._run(remaining_text, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
+    ids, left, until = opened.memory._run(remaining_text, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
+    if left:
+        opened.output.report(_held_back(left, until, label, common))
     if ids:
         opened.output.report(
             f"what {ids[0] if len(ids) == 1 else f'{len(ids)} of them'} held stays readable in packs that other "
@@ -122,7 +129,7 @@ def run_delete(
         with opened.working("Deleting from"):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
         opened.output.done({**document, "dry_run": False}, f"deleted {named}")
-        _report_remaining(opened, label, [snapshot_id])
+        _report_remaining(opened, label, [snapshot_id], common)
 
 
 def run_rewrite(
@@ -184,8 +191,7 @@ def run_rewrite(
             saved, gone = count(len(report.rewritten), "snapshot"), count(report.deleted, "snapshot")
             lines.append(f"label {report.label}: {saved} saved anew, {gone} deleted")
             if report.left:
-                cleanup = command("prune", options=["--leftovers", "--yes"], label=report.label, given=asdict(common))
-                lines.append(f"{count(len(report.left), 'file')} may hold it until {report.until}: then run {cleanup}")
+                lines.append(_held_back(report.left, report.until, report.label, common))
         holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         document = {"rewritten": [asdict(item) for item in reports], "held_by": [str(item) for item in holders]}
         output.done(document, *lines, dry_run=dry_run)
