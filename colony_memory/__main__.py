@@ -9,16 +9,7 @@ from collections.abc import Sequence
 
 from colony_memory._version import __version__
 from colony_memory.shell.cli.output import Output
-from colony_memory.shell.words.errors import (
-    FAILED,
-    PROGRAM,
-    USAGE,
-    Asked,
-    ignore_signals,
-    report_failure,
-    signals_raise,
-    warnings_as_lines,
-)
+from colony_memory.shell.words import errors
 
 _YOUNG = 50_000  # objects before the first garbage collection: modules and classes alone exceed Python's 700
 
@@ -27,16 +18,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default of this process's arguments, and return the exit code."""
     if argv is None:
         gc.set_threshold(_YOUNG)
-    asked = Asked(sys.argv[1:] if argv is None else argv)
-    with signals_raise():
+    asked = errors.Asked(sys.argv[1:] if argv is None else argv)
+    with errors.signals_raise():
         try:
             if list(asked.argv) == ["--version"]:  # without loading the parser
-                Output().answer(f"{PROGRAM} {__version__}")
+                Output().answer(f"{errors.PROGRAM} {__version__}")
                 return 0
             from colony_memory.shell.cli.app import COMPLETION, VERBS
 
             verb, *rest = asked.argv or ("",)
-            with warnings_as_lines(asked):
+            with errors.warnings_as_lines(asked):
                 if COMPLETION not in os.environ and verb in VERBS:
                     from colony_memory.shell.cli.call import parse
 
@@ -48,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return run(asked)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
             if argv is None and isinstance(error, KeyboardInterrupt):
-                ignore_signals()
-            code = report_failure(error, asked)
+                errors.ignore_signals()
+            code = errors.report_failure(error, asked)
             # To the hosts that call hooks, this one code means to stop the agent.
-            return FAILED if code == USAGE and asked.by_host else code
+            return errors.FAILED if code == errors.USAGE and asked.by_host else code
         finally:
             if argv is None:
                 gc.freeze()  # objects that end with the process need no further collection

@@ -96,9 +96,8 @@ def plan(
     shrunk: Mapping[str, Shrink] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
-    """Decide which whole snapshots of one label stay: by the rules (all without any), the one that the pointer names
-    (``head``), those ``in_flight`` or ``unmerged``, which do not count, and with ``keep_shrunk`` those of
-    :func:`before_shrink`.
+    """Decide which whole snapshots of one label stay: all without a retention, else by its rules, what the pointer
+    names (``head``), what is ``in_flight`` or ``unmerged``, uncounted, and with ``keep_shrunk`` :func:`before_shrink`.
     """
     ordered = newest_first(infos)
     reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}

@@ -55,7 +55,6 @@ def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
 
 @observed("prune", _outcome)
 async def prune(session: Session, *, label: str, policy: Retention | None) -> int:
-    """See :meth:`colony_memory.ColonyMemory.prune`. Without a policy only leftovers are deleted."""
     label = require_label(label)
     state = await look(session, label, everything=True)
     if ages(session, state):

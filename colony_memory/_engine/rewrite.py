@@ -18,19 +18,9 @@ from colony_memory._engine.load import Loaded, Reader, builder, opens, would_do
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, publish, require_signer
 from colony_memory._engine.state import State, look, look_at_all, require_believed
-from colony_memory._format import FORMAT, FORMAT_2
+from colony_memory._format import FORMAT, FORMAT_2, names
 from colony_memory._format.catalog import Entry
 from colony_memory._format.lineage import Unmerged, stand_ins
-from colony_memory._format.names import (
-    id_time,
-    latest_filename,
-    manifest_filename,
-    new_id,
-    pin_filename,
-    read_stamp,
-    require_label,
-    stamp,
-)
 from colony_memory._format.record import RECORDS, dump_record, read_record, without
 from colony_memory._values import replace
 from colony_memory.exceptions import (
@@ -42,7 +32,6 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     VaultError,
     bad_argument,
-    message_of,
 )
 from colony_memory.reports import RewriteReport
 from colony_memory.signing import did_key_of
@@ -148,7 +137,7 @@ async def rewrite(
     require_work(terms.take_out, terms.wire, terms.sign, session.recipients)
     if terms.sign and session.signer is None:
         raise bad_argument("there is no key to sign with", hint=Hint("open", "signer"))
-    job = _Rewriting(session, require_label(label), terms)
+    job = _Rewriting(session, names.require_label(label), terms)
     state = await look_at_all(session, job.label, "rewriting")
     writes = size = 0
     async for _, _, built in job.rebuilt(state):
@@ -193,8 +182,7 @@ class _Rewriting:
         """Each snapshot that has no new one yet, oldest first, and the new one to save, None if it stays as it is."""
         self._clean, self._parent, self.unchanged = set(), (None, None), 0
         for error in state.untrusted.values():
-            msg = f"{message_of(error)}; if not, delete it: as it is, it cannot be rewritten"
-            raise UntrustedSnapshot(msg, hint=error.hint)
+            raise error  # with what to do if it is one's own: it is not damaged
         for file, why in state.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
             raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))
@@ -245,11 +233,11 @@ class _Rewriting:
         old, lineage = row.snapshot_id, loaded.manifest.lineage
         based_on = lineage.based_on and tuple(ids.get(id_, id_) for id_ in lineage.based_on)
         lineage = replace(lineage, based_on=based_on, unmerged=_renamed(lineage.unmerged, ids), rewrites=old)
-        made = id_time(old) or read_stamp(info.created_at) or session.now()
+        made = names.id_time(old) or names.read_stamp(info.created_at) or session.now()
         built: BuiltSnapshot = await session.vault.compute(
             lambda **details: builder(session, wire, *self._parent)(documents, **details),
             label=self.label,
-            snapshot_id=new_id(made, session.token(), [old]),
+            snapshot_id=names.new_id(made, session.token(), [old]),
             created_at=info.created_at,
             signer=session.signer,
             previous=state.previous,
@@ -271,10 +259,10 @@ class _Rewriting:
         for entry in state.entries:
             if entry.info.rewrites == old and entry.snapshot_id not in state.committed:
                 # Left by an earlier try, and in no pointer: once it is old, it would count as one more snapshot.
-                await session.vault.delete(manifest_filename(label, entry.snapshot_id))
+                await session.vault.delete(names.manifest_filename(label, entry.snapshot_id))
         if old in state.listed.pins:
             end = state.listed.pin_ends.get(old)
-            await session.vault.put(pin_filename(label, new), pin_text(label, new, end))
+            await session.vault.put(names.pin_filename(label, new), pin_text(label, new, end))
         # The snapshot that was written before it keeps what it builds on.
         needed = [*built.inherited, self._written] if built.inherited else []
         gone = not await write_files(session, built, needed, loaded.documents)
@@ -329,23 +317,26 @@ def _renamed(unmerged: Iterable[Unmerged], instead: Mapping[str, str]) -> tuple[
 
 def _leftovers(session: Session, state: State) -> tuple[tuple[str, ...], str | None]:
     """Files that no snapshot needs and that are still there, and the time from which a prune removes them."""
-    files, needed = state.listed, {latest_filename(state.label), *(state.listed.named or ())}
+    files, needed = state.listed, {names.latest_filename(state.label), *(state.listed.named or ())}
     for row in state.entries:
         snapshot_id = row.snapshot_id
-        needed |= {manifest_filename(state.label, snapshot_id), *files.owned(snapshot_id), *files.pack(snapshot_id)}
+        needed |= {
+            names.manifest_filename(state.label, snapshot_id),
+            *files.owned(snapshot_id),
+            *files.pack(snapshot_id),
+        }
         needed.update(name for pack in row.packs for name in files.pack(pack))
     leftovers = tuple(sorted(files.files.keys() - needed))
-    return leftovers, stamp(max(files.written(leftovers) or [session.now()]) + GRACE) if leftovers else None
+    return leftovers, names.stamp(max(files.written(leftovers) or [session.now()]) + GRACE) if leftovers else None
 
 
 async def remaining_text(
-    session: Session, *, label: str, snapshot_ids: Iterable[str]
-) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """The deleted snapshots whose packs others need, so that their text is still in the vault; the packs that nothing
-    needs and that are still there, and the time from which a prune removes these.
-    """
-    state = await look(session, require_label(label), everything=True)
+    session: Session, *, label: str, gone: Iterable[str]
+) -> tuple[list[str], list[str], str | None]:
+    """Deleted snapshots whose packs others need; packs that nothing needs, and the time when a prune removes these."""
+    state = await look(session, names.require_label(label), everything=True)
     needed = {pack for row in state.building for pack in row.packs}
     left, until = _leftovers(session, state)
     packs = {name for pack in state.listed.packs for name in state.listed.pack(pack)}
-    return tuple(id_ for id_ in snapshot_ids if id_ in needed), tuple(name for name in left if name in packs), until
+    shared = [snapshot_id for snapshot_id in gone if snapshot_id in needed]
+    return shared, [name for name in left if name in packs], until

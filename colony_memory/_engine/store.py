@@ -9,6 +9,7 @@ import time
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from colony_memory import vaults
 from colony_memory._boundary import drive, is_coroutine, may_mean_absent, public_kind, translate, unwrap, was_refused
 from colony_memory._engine.label import Listing, moment, proves, read_listing
 from colony_memory._engine.observe import tally
@@ -16,14 +17,6 @@ from colony_memory._format import FORMAT, FORMAT_2
 from colony_memory._format.names import common_start, read_filename
 from colony_memory._values import NamedTuple
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailable
-from colony_memory.vaults import (
-    ConditionalUpload,
-    FileLookup,
-    ManyDeletion,
-    OperationBudget,
-    PrefixListing,
-    VaultBackend,
-)
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,18 +74,17 @@ class Vault:
 
     def __init__(self, backend: Any) -> None:
         self.backend, self._pace = backend, 0.0
-        self.conditional = _offers(backend, ConditionalUpload)
+        self.conditional = _offers(backend, vaults.ConditionalUpload)
         #: True if there is no quota: asking for one may cost a listing of everything.
         self.unlimited = getattr(backend, "unlimited", False) is True
-        self._prefixes = _offers(backend, PrefixListing)
-        self._lookup, self._deletes_many = _offers(backend, FileLookup), _offers(backend, ManyDeletion)
-        self.counts_operations = _offers(backend, OperationBudget)
+        self._prefixes = _offers(backend, vaults.PrefixListing)
+        self._lookup, self._deletes_many = _offers(backend, vaults.FileLookup), _offers(backend, vaults.ManyDeletion)
+        self.counts_operations = _offers(backend, vaults.OperationBudget)
 
     @property
     def snapshot_format(self) -> str:
         """The format in which snapshots are written by default, as far as the vault tells by now."""
-        version = getattr(self.backend, "snapshot_format", None)
-        return FORMAT_2 if version == 2 and self.conditional else FORMAT
+        return FORMAT_2 if getattr(self.backend, "snapshot_format", None) == 2 and self.conditional else FORMAT
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         begin = time.perf_counter()
@@ -326,7 +318,7 @@ class AsyncVault(Vault):
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
-        methods = (name for name in vars(VaultBackend) if name.startswith("vault_"))
+        methods = (name for name in vars(vaults.VaultBackend) if name.startswith("vault_"))
         self._threads = not any(is_coroutine(getattr(backend, name)) for name in methods)
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:

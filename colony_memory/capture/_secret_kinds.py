@@ -16,8 +16,6 @@ from itertools import accumulate
 from colony_memory._values import NamedTuple, cached_property
 from colony_memory.capture._secret_rules import TABLE
 
-__all__ = ["KINDS", "Kind", "Place", "find"]
-
 
 class Place(NamedTuple):
     """The place of a likely secret in a text."""

@@ -11,18 +11,9 @@ from colony_memory._format.payload import digests_of, document_digest, of_file, 
 from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._os.paths import PERMISSIONS
 from colony_memory._values import Record, replace
+from colony_memory.capture import _metadata
 from colony_memory.capture._filenames import INDEX, parents_of, stem_of
 from colony_memory.capture._ignore import VAULT
-from colony_memory.capture._metadata import (
-    METADATA_NAME,
-    METADATA_NAMES,
-    Contents,
-    Metadata,
-    at_known_times,
-    described_by,
-    dump_attributes,
-    dump_metadata,
-)
 from colony_memory.capture._secret_rules import RULES
 from colony_memory.capture._steady import NO_FILE, VANISHED, companions_of
 from colony_memory.capture._tree import PART, Row, is_settled
@@ -87,10 +78,10 @@ class Survey:
         return tuple(sorted(name for name, file in self._files.items() if file.is_masked))
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> _metadata.Contents:
         files, others = sorted((name, file.is_text) for name, file in self._all.items()), self._others()
         texts, rest = (tuple(name for name, is_text in files if is_text is of_text) for of_text in (True, False))
-        return Contents(texts, rest, dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
+        return _metadata.Contents(texts, rest, dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
 
     @property
     def size(self) -> int:
@@ -109,7 +100,7 @@ class Survey:
     @property
     def fresh(self) -> dict[str, str | bytes]:
         """The content of all files that were read and, if all digests are known, the documents about the folder."""
-        described = {METADATA_NAME: self._described} if METADATA_NAME in self.digests else {}
+        described = {_metadata.METADATA_NAME: self._described} if _metadata.METADATA_NAME in self.digests else {}
         return {**self.found.contents, **described, **({ATTRIBUTES_NAME: self._attributes} if self._attributes else {})}
 
     def documents(self) -> dict[str, str]:
@@ -124,7 +115,7 @@ class Survey:
             else:
                 files[name] = content.encode("utf-8") if isinstance(content, str) else content
         if files or others:
-            documents[METADATA_NAME] = dump_metadata(others, files)
+            documents[_metadata.METADATA_NAME] = _metadata.dump_metadata(others, files)
         self.tree = self._tree_of({} if self.index is None else self._known_digests() or digests_of(documents))
         if self._attributes:
             documents[ATTRIBUTES_NAME] = self._attributes
@@ -164,7 +155,7 @@ class Survey:
         self._files = files = {name: file for name, file in files.items() if name not in dropped}
         searched = dict[str, str | bytes]()
         for name, content in fresh.items():
-            is_text = isinstance(content, str) and name not in METADATA_NAMES
+            is_text = isinstance(content, str) and name not in _metadata.METADATA_NAMES
             file = files[name] = _File(is_text, "" if self.index is None else _digest(content))
             row = known.get(name)
             if row is not None and row.digest == file.digest:
@@ -191,12 +182,12 @@ class Survey:
         """The digests for the tree; none if a file has the name of a document about the folder."""
         others, every = self._others(), self._all
         files = {name: of_file(file.digest) for name, file in every.items() if not file.is_text}
-        if not files.keys().isdisjoint(METADATA_NAMES):
+        if not files.keys().isdisjoint(_metadata.METADATA_NAMES):
             return {}
         digests = {name: file.digest for name, file in every.items() if file.is_text}
         if files or others:
-            self._described = dump_metadata(others, {})
-            digests |= {**files, METADATA_NAME: document_digest(self._described)}
+            self._described = _metadata.dump_metadata(others, {})
+            digests |= {**files, _metadata.METADATA_NAME: document_digest(self._described)}
         return digests
 
     def _tree_of(self, digests: dict[str, str]) -> str:
@@ -207,26 +198,26 @@ class Survey:
             statuses |= {f"{name}/": status for name, status in found.tree.directories.items()}
             modes = {name: status.st_mode & PERMISSIONS for name, status in statuses.items()}
             if os.name == "nt":  # without such bits: those that other systems saved are kept
-                known_modes = described_by({ATTRIBUTES_NAME: known} if known else {}).modes
+                known_modes = _metadata.described_by({ATTRIBUTES_NAME: known} if known else {}).modes
                 modes = {name: known_modes[name] for name in statuses if name in known_modes}
-            current = dump_attributes(modes, {name: status.st_mtime_ns for name, status in statuses.items()})
+            current = _metadata.dump_attributes(modes, {name: status.st_mtime_ns for name, status in statuses.items()})
             # The first that gives the tree of the last snapshot is saved, so that times alone make no new one: none at
             # all, the permissions with the times known of it, or all as on disk.
-            for self._attributes in ("", at_known_times(current, known), current):
+            for self._attributes in ("", _metadata.at_known_times(current, known), current):
                 if self._attributes:
                     digests[ATTRIBUTES_NAME] = document_digest(self._attributes)
                 if self.index is not None and tree_of_digests(digests) == self.index.read().tree:
                     break
         return "" if self.index is None else tree_of_digests(digests)
 
-    def _others(self) -> Metadata:
+    def _others(self) -> _metadata.Metadata:
         """The metadata of the folder, without the content of files."""
         found, tree, names = self.found, self.found.tree, {*self._files, *self.found.unread}
         implied = {
             parent for name in [*names, *tree.directories, *tree.links, *found.sets] for parent in parents_of(name)
         }
         executable = [name for name in names & found.status.keys() if found.status[name].st_mode & stat.S_IXUSR]
-        return Metadata(
+        return _metadata.Metadata(
             # Only the innermost of nested ones.
             empty_dirs=tuple(name for name in tree.directories if name not in implied),
             executable=frozenset() if os.name == "nt" else frozenset(executable),  # no such bits on Windows

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from colony_memory.signing import Signer
     from colony_memory.witness import Witness
 
-__all__ = ["Awaiting", "Blocking", "awaited", "wire_of"]
-
 _Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
 _ASYNC = "AsyncColonyMemory"
 _T = TypeVar("_T")

@@ -141,7 +141,7 @@ class ColonyMemory(Blocking):
         says whose it is. Nothing is saved: the next :meth:`backup` of the label names the snapshot in ``based_on``.
         Errors are those of :meth:`restore`.
         """
-        from colony_memory._engine.backup import merge_snapshot
+        from colony_memory._engine.backup.job import merge_snapshot
 
         return self._run(merge_snapshot, documents, label=label, snapshot_id=snapshot_id)
 

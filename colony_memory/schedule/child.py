@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
-
 
 def _numbers(names: str) -> frozenset[int]:
     """The numbers of the signals that this system has."""

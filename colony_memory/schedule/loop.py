@@ -30,8 +30,7 @@ _M = TypeVar("_M")
 def require_seconds(name: str, value: object, *, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
         bound = "" if most == math.inf else f" and up to {most:.0f}"
-        msg = f"{name} must be a number of seconds above 0{bound}, not {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be a number of seconds above 0{bound}, not {value!r}")
     return float(value)
 
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.backup.job import (
-    Job,
-    Unread,
-    check_arguments,
-    compare,
-    conflict,
-    find_stored,
-    merge_snapshot,
-    merge_theirs,
-)
+from colony_memory._engine.backup.job import Job, Unread, check_arguments, compare, conflict, find_stored, merge_theirs
 from colony_memory._engine.backup.save import (
     build,
     choose_victims,
@@ -38,8 +29,6 @@ from colony_memory.exceptions import ColonyMemoryError, Hint, QuotaExceeded, Vau
 if TYPE_CHECKING:
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
-
-__all__ = ["Plan", "backup", "merge_snapshot", "plan_backup"]
 
 _TRIES = 3
 

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
 # Documents whose sizes a pointer lists, at most: its file has a bounded size.
 _MOST_SIZES = 5_000
-# Snapshots that a prune is advised to keep, at most.
-_FEW = 5
 
 # Characters that a signature adds to a pointer, at most.
 _SIGNATURE_CHARS = 300
@@ -285,12 +283,9 @@ def _compare_sizes(job: Job, state: State, parent: Parent | None, mine: str) -> 
         before = _bytes_in(parent.chain.state)
     elif entry is not None and len(entry.info.doc_names) == len(pointer.doc_bytes):
         before = dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
-    contents: Mapping[str, str | bytes]
-    if job.memory is not None:
-        contents, job.sizes = job.memory.contents, _bytes_in(job.memory)
-    else:
-        contents = texts = job.all_documents()
-        job.sizes = {printable(name): document_bytes(text) for name, text in texts.items()}
+    job.sizes = {printable(name): document_bytes(text) for name, text in job.documents.items()}
+    job.sizes = job.sizes if job.memory is None else _bytes_in(job.memory)
+    contents: Mapping[str, str | bytes] = job.documents if job.memory is None else job.memory.contents
     hollow = [name for name in map(printable, filter(contents.get, contents)) if job.sizes.get(name) == 0]
     job.ruined, job.ruined_since = find_ruined(before, job.sizes, hollow), latest
     known = {mine: job.sizes, **({latest: before} if latest and before else {})}
@@ -305,9 +300,7 @@ def _bytes_in(memory: Memory) -> dict[str, int]:
 def _doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
     """Document sizes for the pointer, so that the next save need not read this snapshot; None if there are too many."""
     names = built.listed.doc_names
-    if not names or len(names) > _MOST_SIZES:
-        return None
-    return tuple(job.sizes[name] for name in names)
+    return tuple(job.sizes[name] for name in names) if 0 < len(names) <= _MOST_SIZES else None
 
 
 def _find_lost(job: Job, state: State, built: BuiltSnapshot) -> tuple[Entry, Shrink] | None:
@@ -407,24 +400,19 @@ async def choose_victims(
     """The plan, and the snapshots to delete for room besides old leftovers. Raises QuotaExceeded if all are too few."""
     session, what = job.session, f"a snapshot of label {job.label!r}"
     if job.policy is None:
-        raise no_room(need, free, what, job.label, keep=await _fitting_keep(session, state, need - free))
+        state = await list_files(session, state)
+        later = state.listed.as_of(session.now() + 2 * GRACE)  # what a prune may not delete yet goes with the next one
+        for keep in range(min(5, len(state.counted)), 0, -1):
+            removed = (await plan_for(session, state, Retention(keep_last=keep))).removed
+            if need <= free + await bytes_freed(session, later, removed, needs=state.needs):
+                raise no_room(need, free, what, job.label, keep=keep)
+        raise no_room(need, free, what, job.label, keep=0)
     planned = await plan_for(session, state, job.policy, new=built.info, spoils=bool(job.ruined))
     candidates = await planned.may_go(session, state)
     for number in range(len(candidates) + 1):
         if need <= free + await bytes_freed(session, state.listed, candidates[:number], needs=state.needs):
             return planned, candidates[:number]
     raise no_room(need, free, what, job.label, keep=0)
-
-
-async def _fitting_keep(session: Session, state: State, need: int) -> int:
-    """The most snapshots, of few, that a prune may keep to free so much, if need be with the next hour; 0 if none."""
-    state = await list_files(session, state)
-    later = state.listed.as_of(session.now() + 2 * GRACE)
-    for keep in range(min(_FEW, len(state.counted)), 0, -1):
-        removed = (await plan_for(session, state, Retention(keep_last=keep))).removed
-        if need <= await bytes_freed(session, later, removed, needs=state.needs):
-            return keep
-    return 0
 
 
 async def _retire(job: Job, done: Published) -> None:

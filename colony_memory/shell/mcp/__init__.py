@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from colony_memory.exceptions import ColonyMemoryError
 
-__all__ = ["require_mcp"]
-
 
 def require_mcp() -> None:
     """Raise ColonyMemoryError if the library of the protocol is missing or too old."""

@@ -16,14 +16,7 @@ from colony_memory._values import Value, replace
 from colony_memory.capture._filenames import listed
 from colony_memory.capture._metadata import compare_files, contents_of
 from colony_memory.client import ColonyMemory
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    Hint,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-    message_of,
-)
+from colony_memory.exceptions import ColonyMemoryError, Hint, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.shell.app import pick
 from colony_memory.shell.app.compare import Side, patch_of, read_snapshot, side_of_folder
 from colony_memory.shell.app.content import content_of, near
@@ -133,7 +126,7 @@ def show(
     except SnapshotCorrupt as error:
         if file is not None:
             raise
-        damage = clean(message_of(error))
+        damage = clean(error.message)
     else:
         contents = contents_of(documents)
         if file is None:

@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.session import warn
 from colony_memory._values import asdict
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot, message_of
 from colony_memory.retention import newest_first
 from colony_memory.shell.app.config import make_retention
 from colony_memory.shell.app.pick import find_id, made_at, nothing_saved
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import RewriteReport
     from colony_memory.shell.cli.app import CommonOptions, RetentionOptions
 
 #: Replacement of a text that is taken out.
@@ -47,7 +44,7 @@ def run_prune(
     colony-memory prune --keep 10 --dry-run
     colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes
     """
-    from colony_memory._engine.prune import plan_prune, prune
+    from colony_memory._engine.prune import plan_prune, prune  # without a policy only leftovers go
 
     if leftovers and rules.rules:
         raise ValueError("--leftovers deletes no snapshot: give it without a rule")
@@ -90,9 +87,9 @@ def run_prune(
             _report_remaining(opened, label, [info.snapshot_id for info in plan.remove], common)
 
 
-def _held_back(files: Sequence[str], until: str | None, label: str, common: CommonOptions) -> str:
+def _held_back(files: Sequence[str], until: str | None, label: str, common: CommonOptions) -> list[str]:
     cleanup = command("prune", options=["--leftovers", "--yes"], label=label, given=asdict(common))
-    return f"{count(len(files), 'file')} may hold it until {until}: then run {cleanup}"
+    return [f"{count(len(files), 'file')} may hold it until {until}: then run {cleanup}"] if files else []
 
 
 def _report_remaining(opened: OpenVault, label: str, deleted: list[str], common: CommonOptions) -> None:
@@ -100,14 +97,14 @@ def _report_remaining(opened: OpenVault, label: str, deleted: list[str], common:
 
     if not deleted or opened.output.silent:
         return
-    ids, left, until = opened.memory._run(remaining_text, label=label, snapshot_ids=tuple(deleted))  # noqa: SLF001
-    if left:
-        opened.output.report(_held_back(left, until, label, common))
+    ids, left, until = opened.memory._run(remaining_text, label=label, gone=deleted)  # noqa: SLF001
     if ids:
         opened.output.report(
             f"what {ids[0] if len(ids) == 1 else f'{len(ids)} of them'} held stays readable in packs that other "
             f"snapshots share; to take a text out: {PROGRAM} rewrite"
         )
+    for line in _held_back(left, until, label, common):
+        opened.output.report(line)
 
 
 def run_delete(
@@ -162,20 +159,10 @@ def run_rewrite(
             opened.memory.rewrite, exclude=exclude or (), replace=replace, format=format_of(format), sign=sign
         )
         with opened.working():
-            plans: list[RewriteReport] = []
-            left_out: dict[str, ColonyMemoryError] = {}
+            # What this client does not trust is refused, and not left out: it may hold the text.
             there = [] if label else opened.memory.inspect().labels
-            unproven = {each.label for each in there if not each.newest and (each.broken or each.unsigned)}
-            for name in label or [each.label for each in there if each.newest or each.label in unproven]:
-                try:
-                    plans.append(rewrite(label=name, dry_run=True))
-                except (SnapshotCorrupt, UntrustedSnapshot) as error:
-                    if name not in unproven:
-                        raise
-                    left_out[name] = error
-            if left_out and not plans:
-                raise next(iter(left_out.values()))
-            labels = [plan.label for plan in plans]
+            labels = label or [each.label for each in there if each.newest or each.broken or each.unsigned]
+            plans = [rewrite(label=name, dry_run=True) for name in labels]
         summary = [
             f"label {plan.label}: {count(plan.writes, 'file')} to write, {size(plan.stored_bytes)}; "
             f"{count(plan.unchanged, 'snapshot')} stay as they are"
@@ -190,16 +177,13 @@ def run_rewrite(
         for report in [] if dry_run else reports:
             saved, gone = count(len(report.rewritten), "snapshot"), count(report.deleted, "snapshot")
             lines.append(f"label {report.label}: {saved} saved anew, {gone} deleted")
-            if report.left:
-                lines.append(_held_back(report.left, report.until, report.label, common))
+            lines += _held_back(report.left, report.until, report.label, common)
         holders = _folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
         document = {"rewritten": [asdict(item) for item in reports], "held_by": [str(item) for item in holders]}
         output.done(document, *lines, dry_run=dry_run)
         for file in holders:
             output.warn(f"{file} on this host still holds it, and the next backup saves it again")
-        for name, why in left_out.items():
-            warn(f"label {name!r} is left out, and stays as it is: {message_of(why)}", hint=why.hint)
-    return FAILED if holders or left_out else 0
+    return FAILED if holders else 0
 
 
 def read_replacements(path: str) -> dict[str, str]:

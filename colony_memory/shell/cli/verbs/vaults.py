@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory import transfer
 from colony_memory._os.machine import config_directory
 from colony_memory._values import asdict
 from colony_memory.client import ColonyMemory
@@ -22,16 +23,6 @@ from colony_memory.shell.cli.output import Output
 from colony_memory.shell.cli.tables import Column, draw
 from colony_memory.shell.words import age, count, now_utc, shown, size, stored
 from colony_memory.shell.words.errors import FAILED, NOT_PROVEN, Failure
-from colony_memory.transfer import (
-    MAX_EXPORT_BYTES,
-    Export,
-    ExportVault,
-    copy,
-    load_export,
-    parse_export,
-    save_export,
-    write_export,
-)
 from colony_memory.trust import older_than_signing
 
 if TYPE_CHECKING:
@@ -104,32 +95,32 @@ def run_export(snapshot: str, file: str, *, label: str = "default", force: bool 
             snapshot_id = find_id(opened.memory, snapshot, label=label)
             exported = opened.memory.export_snapshot(label=label, snapshot_id=snapshot_id)
             if file != "-":
-                save_export(exported, file, overwrite=force)
+                transfer.save_export(exported, file, overwrite=force)
         info, made = exported.info, made_at(exported.info)
         outcome = (
             f"exported snapshot {info.snapshot_id} of label {info.label}, made {stamp(made)} "
             f"({age(made, now_utc())}), {stored(info)}, to {'the standard output' if file == '-' else file}"
         )
         if file == "-":
-            opened.output.answer(write_export(exported.label, exported.snapshot_id, exported.files))
+            opened.output.answer(transfer.write_export(exported.label, exported.snapshot_id, exported.files))
             opened.output.note(outcome)
         else:
             opened.output.done({"snapshot": asdict(info), "file": file}, outcome)
 
 
-def _read_file(path: str) -> Export:
+def _read_file(path: str) -> transfer.Export:
     """The export in a file, or in the standard input for ``-``."""
     if path != "-":
         if "\0" not in path and not Path(path).exists():
             raise ValueError(f"{path!r}: no such file")
-        return load_export(path)
+        return transfer.load_export(path)
     if sys.stdin is None:
         raise Failure("there is no standard input to read", code=FAILED)
     try:
-        data = sys.stdin.buffer.read(MAX_EXPORT_BYTES + 1)
+        data = sys.stdin.buffer.read(transfer.MAX_EXPORT_BYTES + 1)
     except OSError as error:
         raise Failure(f"the standard input cannot be read: {error.strerror}", code=FAILED) from error
-    return parse_export(data, name="the standard input")
+    return transfer.parse_export(data, name="the standard input")
 
 
 def run_verify(snapshot: str | None = None, *, label: str | None = None, common: CommonOptions) -> int:
@@ -145,7 +136,7 @@ def run_verify(snapshot: str | None = None, *, label: str | None = None, common:
     from colony_memory.capture.index import disprove
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
-        vault = ExportVault(_read_file(snapshot))  # no other vault is opened
+        vault = transfer.ExportVault(_read_file(snapshot))  # no other vault is opened
         memory = ColonyMemory(backend=vault, **trust_of(common))
         reports = [memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)]
     else:
@@ -248,7 +239,7 @@ def run_copy(
         stack.enter_context(naming_the_vault(src))
         opened = OpenVault(ColonyMemory(backend=src.backend, **trust), src, output)
         with output.working(f"Copying from {src.title} to {dst.title}", opened.progress):
-            report = copy(
+            report = transfer.copy(
                 opened.memory,
                 ColonyMemory(backend=dst.backend, **target_trust),
                 labels=label,
