@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 
 from colony_memory import exceptions
-from colony_memory.shell.words.errors import part_for
+from colony_memory.shell.words.errors import _kind
 
 #: What is looked for by another word than the pages have. Each word leads to those behind it too.
 SYNONYMS = {
@@ -106,7 +106,7 @@ def _named() -> dict[str, list[str]]:
     found = {}
     for name, kind in vars(exceptions).items():
         if isinstance(kind, type) and issubclass(kind, Exception):
-            recover = [f"recover.html#{part}" for part in [part_for(kind)] if part]
+            recover = [f"recover.html#{part}" for part in _kind(kind)[1:] if part]
             found[name.lower()] = [*recover, "errors.html#what-each-one-means"]
     return found
 
