@@ -296,12 +296,7 @@ def test_a_database_counts_by_its_file_and_its_log(place, vault, seen):
         assert reader.execute("select count(*) from facts").fetchone() == (2,)
         assert save(vault, place).info.reused
     assert save(vault, place).info.reused
-    assert set(ColonyMemory(backend=vault).latest().doc_names) <= {
-        "a.md",
-        "b.md",
-        "run.sh",
-        *METADATA_NAMES,
-    }
+    assert set(ColonyMemory(backend=vault).latest().doc_names) <= {"a.md", "b.md", "run.sh", *METADATA_NAMES}
 
 
 def test_the_proof_of_stored_bytes_outlives_the_process_for_a_day(place, vault, monkeypatch):

@@ -12,14 +12,7 @@ from capture_trees import PNG, contents, crash_log, make, posix
 from colony_memory import ColonyMemory
 from colony_memory._os import directory
 from colony_memory._os.directory import open_below
-from colony_memory.capture import (
-    LeftOut,
-    _ignore,
-    _reading,
-    differ_in_times_only,
-    read_folder,
-    read_paths,
-)
+from colony_memory.capture import LeftOut, _ignore, _reading, differ_in_times_only, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents, view_files
 from colony_memory.vaults.memory import MemoryVault
 

@@ -12,20 +12,7 @@ from colony_memory.exceptions import ColonyMemoryError, Hint
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "/abs.md",
-        "../up.md",
-        "a/../../up.md",
-        "./a",
-        "a/.",
-        "a//b",
-        "",
-        "a\\b",
-        "C:x",
-        "a\0b",
-        "a/",
-    ],
+    "name", ["/abs.md", "../up.md", "a/../../up.md", "./a", "a/.", "a//b", "", "a\\b", "C:x", "a\0b", "a/"]
 )
 @pytest.mark.parametrize("via", ["document", "file", "empty_dir"])
 def test_names_that_lead_elsewhere_are_refused(tmp_path, name, via):

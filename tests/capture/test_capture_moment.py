@@ -449,17 +449,10 @@ def was_interrupted(steps, began):
 
 
 @pytest.mark.parametrize(
-    ("saves", "pause"),
-    [(2, 0.3), *(pytest.param(12, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))],
+    ("saves", "pause"), [(2, 0.3), *(pytest.param(12, pause, marks=pytest.mark.once) for pause in (0.3, 0.02))]
 )
 @pytest.mark.parametrize("kind", ["pair", "in place", "segments", "checkpoint", "renamed"])
-def test_no_save_is_torn_while_another_process_writes(
-    tmp_path,
-    monkeypatch,
-    kind,
-    pause,
-    saves,
-):
+def test_no_save_is_torn_while_another_process_writes(tmp_path, monkeypatch, kind, pause, saves):
     monkeypatch.setattr(_moment, "QUIET", 0.1)
     monkeypatch.setattr(_moment, "SECONDS_IN_ALL", 10.0)
     _, files, holds = STORES[kind]

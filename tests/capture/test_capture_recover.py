@@ -9,19 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from capture_trees import (
-    files,
-    linux,
-    make,
-    metadata,
-    names,
-    no_links,
-    posix,
-    root_only,
-    traces,
-    tree,
-    without_staging,
-)
+from capture_trees import files, linux, make, metadata, names, no_links, posix, root_only, traces, tree, without_staging
 from cut_off import cut_off
 from forks import as_user
 

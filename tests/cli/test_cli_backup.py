@@ -117,13 +117,7 @@ def test_a_repository_is_noted_and_taken_as_a_bundle(folder, vault, cli, tmp_pat
 
 def test_options_are_parsed_into_those_of_every_face():
     given = SavingOptions(
-        label="Notes",
-        exclude=["*.log"],
-        keep=3,
-        secrets="mask",
-        note="why",
-        tag=["b", "a"],
-        on_conflict="merge",
+        label="Notes", exclude=["*.log"], keep=3, secrets="mask", note="why", tag=["b", "a"], on_conflict="merge"
     )
     assert given.parsed() == BackupOptions(
         label="notes", exclude=("*.log",), prune_keep=3, secrets="mask", note="why", tags=("a", "b"),

@@ -14,13 +14,7 @@ from colony_memory import _diff, reports
 from colony_memory._diff import File, Steps, changed_part, file_patch, split_lines
 from colony_memory._engine import history
 from colony_memory._engine.history import MAX_SHOWN, Pattern
-from colony_memory.reports import (
-    DocumentChange,
-    SnapshotCheck,
-    VerifyReport,
-    compare,
-    count_lines,
-)
+from colony_memory.reports import DocumentChange, SnapshotCheck, VerifyReport, compare, count_lines
 
 GOOD = SnapshotCheck("id", "ok", "ok", "ok", "ok", "did:key:z")
 
@@ -228,9 +222,7 @@ PARTS = ["a", "b", "c", r"\.", ".", "[ab]", "[^a]", ".*", ".+", ".*?", ".+?", "a
 
 @unhurried
 @given(
-    st.lists(st.sampled_from(PARTS), min_size=1, max_size=6).map("".join),
-    st.text("abc. 1", max_size=12),
-    st.booleans(),
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=6).map("".join), st.text("abc. 1", max_size=12), st.booleans()
 )
 def test_a_line_has_what_re_finds_in_it(pattern, line, ignore_case):
     try:

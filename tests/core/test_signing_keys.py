@@ -249,14 +249,7 @@ def test_a_key_file_that_others_can_get_at_is_refused(key_file, mode):
     ],
 )
 def test_a_secret_that_root_has_mounted_for_this_process_is_taken(
-    key_file,
-    monkeypatch,
-    mode,
-    owner,
-    group,
-    user,
-    *,
-    taken,
+    key_file, monkeypatch, mode, owner, group, user, *, taken
 ):
     path = key_file(pem_of(SEED), mode=mode)
     real = os.fstat

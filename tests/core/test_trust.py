@@ -3,15 +3,7 @@
 import pytest
 
 from colony_memory.exceptions import RollbackDetected, UntrustedSnapshot
-from colony_memory.trust import (
-    OPEN,
-    Trust,
-    check_head,
-    check_newer,
-    follows_signed_pointer,
-    previous_of,
-    read_trust,
-)
+from colony_memory.trust import OPEN, Trust, check_head, check_newer, follows_signed_pointer, previous_of, read_trust
 
 ID_1, ID_2, ID_3 = (f"2026010{n}T000000000000Z-00000{n}" for n in (1, 2, 3))
 OWN = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"

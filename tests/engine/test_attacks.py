@@ -214,10 +214,7 @@ ATTACKS = {
     ),
     "replace_and_sign_anew": (
         f"{U} {U} {U} {U} v3! {U}",
-        lambda held: (
-            held.put("forged", snapshot_id=held.ids[4], by=STRANGER),
-            held.sign(POINTER, STRANGER),
-        ),
+        lambda held: (held.put("forged", snapshot_id=held.ids[4], by=STRANGER), held.sign(POINTER, STRANGER)),
     ),
     "sign_the_pointer_anew": (
         f"{U} {U} {U} {U} v4! {U}",
@@ -314,10 +311,7 @@ ATTACKS = {
     "forge_a_future_one": ("v4", lambda held: held.put("forged", snapshot_id=FUTURE, by=STRANGER)),
     "forge_a_future_one_and_delete_the_pointer": (
         f"{U} {U} {U} {U} v4! v4!",
-        lambda held: (
-            held.put("forged", snapshot_id=FUTURE, by=STRANGER),
-            held.files.pop(POINTER),
-        ),
+        lambda held: (held.put("forged", snapshot_id=FUTURE, by=STRANGER), held.files.pop(POINTER)),
     ),
     "forge_a_future_one_and_point_to_it": (
         f"{U} {U} {U} {U} v4! forged",

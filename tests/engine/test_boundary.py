@@ -19,14 +19,7 @@ from colony_sdk import (
 
 from colony_memory import exceptions
 from colony_memory._boundary import translate
-from colony_memory.exceptions import (
-    Hint,
-    QuotaExceeded,
-    RateLimited,
-    VaultDenied,
-    VaultError,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import Hint, QuotaExceeded, RateLimited, VaultDenied, VaultError, VaultUnavailable
 
 DOING = "writing cmem.work.x.manifest.json"
 

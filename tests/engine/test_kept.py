@@ -7,14 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from faces import FORMATS
 
-from colony_memory import (
-    ColonyMemory,
-    ColonyMemoryWarning,
-    PruneIncomplete,
-    Retention,
-    SnapshotNotFound,
-    VaultDenied,
-)
+from colony_memory import ColonyMemory, ColonyMemoryWarning, PruneIncomplete, Retention, SnapshotNotFound, VaultDenied
 from colony_memory._engine import prune
 from colony_memory.testing import FakeVault, FaultyVault
 

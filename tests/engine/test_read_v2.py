@@ -8,12 +8,7 @@ import pytest
 from chains import growing
 from transfers import POINTER
 
-from colony_memory import (
-    ColonyMemory,
-    ColonyMemoryWarning,
-    Ed25519Signer,
-    SnapshotCorrupt,
-)
+from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, SnapshotCorrupt
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.pointer import read_pointer, write_pointer
 from colony_memory._format.v2 import chain as chains

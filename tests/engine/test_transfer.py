@@ -6,16 +6,7 @@ from datetime import timedelta
 
 import pytest
 from faces import PlainVault
-from transfers import (
-    PART_CHARS,
-    POINTER,
-    backend_of,
-    fake,
-    files,
-    filled,
-    hours_later,
-    nothing_uploaded,
-)
+from transfers import PART_CHARS, POINTER, backend_of, fake, files, filled, hours_later, nothing_uploaded
 
 from colony_memory import (
     ColonyMemory,

@@ -5,17 +5,7 @@ import warnings
 
 import pytest
 from faces import PlainVault, with_zstd
-from transfers import (
-    LARGE,
-    PART_CHARS,
-    POINTER,
-    VERSIONS,
-    backend_of,
-    fake,
-    files,
-    filled,
-    no_pointers,
-)
+from transfers import LARGE, PART_CHARS, POINTER, VERSIONS, backend_of, fake, files, filled, no_pointers
 
 from colony_memory import (
     ColonyMemory,

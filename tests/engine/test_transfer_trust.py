@@ -6,16 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from transfers import (
-    LARGE,
-    POINTER,
-    VERSIONS,
-    backend_of,
-    fake,
-    files,
-    filled,
-    hours_later,
-)
+from transfers import LARGE, POINTER, VERSIONS, backend_of, fake, files, filled, hours_later
 
 from colony_memory import (
     ColonyMemory,

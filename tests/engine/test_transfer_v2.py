@@ -9,13 +9,7 @@ from chains import LABEL, build_all, build_at, growing, sealed, snapshot_id
 from faces import PlainVault
 from transfers import POINTER, backend_of, fake, files, hours_later, nothing_uploaded
 
-from colony_memory import (
-    ColonyMemory,
-    ColonyMemoryError,
-    ConflictDetected,
-    SnapshotCorrupt,
-    UntrustedSnapshot,
-)
+from colony_memory import ColonyMemory, ColonyMemoryError, ConflictDetected, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory._format.names import latest_filename, manifest_filename, pack_filename
 from colony_memory._format.pointer import read_pointer
 from colony_memory._format.v2 import chain as chains

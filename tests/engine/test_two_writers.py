@@ -6,13 +6,7 @@ from datetime import datetime, timezone
 import pytest
 from faces import FORMATS, PlainVault
 
-from colony_memory import (
-    ColonyMemory,
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    ConflictDetected,
-    PruneIncomplete,
-)
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, PruneIncomplete
 from colony_memory.testing import FakeVault, FaultyVault
 
 BASE = {"MEMORY.md": "one\ntwo\nthree\n"}

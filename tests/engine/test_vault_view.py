@@ -145,15 +145,7 @@ def test_absence_is_proven_by_a_listing(error):
 
 
 @pytest.mark.parametrize("error", [KeyError(NAME), RuntimeError("not found"), BARE_404])
-@pytest.mark.parametrize(
-    "listing",
-    [
-        {"items": [], "has_more": True},
-        {"items": [], "total": 1},
-        [NAME],
-        ["a", NAME],
-    ],
-)
+@pytest.mark.parametrize("listing", [{"items": [], "has_more": True}, {"items": [], "total": 1}, [NAME], ["a", NAME]])
 def test_a_listing_that_is_cut_or_names_the_file_proves_nothing(error, listing):
     with pytest.raises(VaultError, match=f"^reading {NAME} failed") as caught:
         drive(view(get=error, list=listing)[0].get(NAME))

@@ -19,12 +19,7 @@ from small_vaults import (
 from colony_memory import AsyncColonyMemory, ColonyMemory, Hint
 from colony_memory._boundary import drive
 from colony_memory._engine.store import ABSENT, AsyncVault, Changed, Unanswered, Vault
-from colony_memory.exceptions import (
-    QuotaExceeded,
-    VaultDenied,
-    VaultError,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 
 PROVEN = [{"filename": NAME, "content_size": 3}, {"result": {"filename": NAME, "content_size": 3}}]
 UNPROVEN = [

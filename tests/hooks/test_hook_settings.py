@@ -11,13 +11,7 @@ import pytest
 from colony_memory import ColonyMemoryError
 from colony_memory.shell.hooks import hosts, install
 from colony_memory.shell.hooks.hosts import HOSTS
-from colony_memory.shell.hooks.install import (
-    built_on,
-    change_settings,
-    commands_built_on,
-    settings_path,
-    without_hooks,
-)
+from colony_memory.shell.hooks.install import built_on, change_settings, commands_built_on, settings_path, without_hooks
 
 CLAUDE, CODEX, GEMINI = (HOSTS[each] for each in ("claude-code", "codex", "gemini"))
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")

@@ -11,11 +11,7 @@ CLAUDE, CODEX, GEMINI, OPENCLAW = (HOSTS[each] for each in ("claude-code", "code
 DOCUMENTED = [
     (CLAUDE, {"hook_event_name": "SessionStart", "source": "startup", "model": "claude-sonnet-5"}, "tell"),
     (CLAUDE, {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": ""}, "save"),
-    (
-        CLAUDE,
-        {"hook_event_name": "Stop", "stop_hook_active": True, "background_tasks": []},
-        "save",
-    ),
+    (CLAUDE, {"hook_event_name": "Stop", "stop_hook_active": True, "background_tasks": []}, "save"),
     (CLAUDE, {"hook_event_name": "SessionEnd", "reason": "other"}, "save"),
     (CODEX, {"hook_event_name": "SessionStart", "source": "resume", "model": "m", "permission_mode": "plan"}, "tell"),
     (CODEX, {"hook_event_name": "PreCompact", "trigger": "manual", "model": "m", "turn_id": "t"}, "save"),

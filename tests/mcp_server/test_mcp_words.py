@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 from mcp_calls import desk
 
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    Hint,
-)
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 from colony_memory.shell.app.protection import Problem
 from colony_memory.shell.mcp import tools
 from colony_memory.shell.mcp.served import Words

@@ -20,13 +20,7 @@ from memory_machine import strike
 from signed_histories import OWN, POINTER, check_each_signature_once
 from test_interleavings import published
 
-from colony_memory import (
-    ColonyMemory,
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-)
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound, UntrustedSnapshot
 from colony_memory._format.names import new_id
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied

@@ -8,18 +8,7 @@ import pytest
 from counts import TRIED
 from faces import PlainVault, copy_of
 from test_crash_points import STOPS, WAYS, is_over
-from transfers import (
-    LARGE,
-    PART_CHARS,
-    VERSIONS,
-    backend_of,
-    contents,
-    fake,
-    files,
-    filled,
-    hours_later,
-    no_pointers,
-)
+from transfers import LARGE, PART_CHARS, VERSIONS, backend_of, contents, fake, files, filled, hours_later, no_pointers
 
 from colony_memory import (
     ColonyMemory,

@@ -13,9 +13,7 @@ pytest.importorskip("click")
 import elsewhere
 from agent_hosts import make_host
 
-pytestmark = [
-    pytest.mark.skipif(os.name == "nt", reason="it is there"),
-]
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="it is there")]
 
 LIBRARY = """
 import os, sys

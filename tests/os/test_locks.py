@@ -75,10 +75,7 @@ def test_one_thread_at_a_time_holds_it(lock, **options):
 
 
 def test_another_process_is_waited_for_and_then_let_be(lock, holder):
-    with (
-        pytest.raises(TimeoutError, match=r"locked by another process for 0 s: .*\.lock"),
-        locked(lock, patience=0.01),
-    ):
+    with pytest.raises(TimeoutError, match=r"locked by another process for 0 s: .*\.lock"), locked(lock, patience=0.01):
         pytest.fail("held by two")
     assert not is_free(lock)
     holder.stdin.write("go\n")

@@ -135,18 +135,10 @@ def unpack(release, folder, target):
 @cache
 def published_python():
     """The Python of an environment that holds the published package and plugin, as they are in the field."""
-    return environment(
-        "published",
-        ("colony-sdk>=1.35,<2", "cryptography"),
-        ("--no-deps", sdist(CORE), sdist(PLUGIN)),
-    )
+    return environment("published", ("colony-sdk>=1.35,<2", "cryptography"), ("--no-deps", sdist(CORE), sdist(PLUGIN)))
 
 
 @cache
 def our_python():
     """The Python of an environment that holds this package in place of the published one, and the plugin."""
-    return environment(
-        "ours",
-        ("pytest<9", "-e", f"{REPOSITORY}[sign]"),
-        ("--no-deps", sdist(PLUGIN)),
-    )
+    return environment("ours", ("pytest<9", "-e", f"{REPOSITORY}[sign]"), ("--no-deps", sdist(PLUGIN)))

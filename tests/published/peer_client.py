@@ -115,16 +115,7 @@ class PublishedPeer:
         return cls(LineProcess(published_python(), "peer.py"))
 
     def call(
-        self,
-        verb,
-        files,
-        *,
-        signer_seed=None,
-        part_chars=None,
-        now=None,
-        stop_at=None,
-        applied=False,
-        **arguments,
+        self, verb, files, *, signer_seed=None, part_chars=None, now=None, stop_at=None, applied=False, **arguments
     ):
         """Run a verb (backup, restore, list, latest, prune, delete) on a vault that holds exactly ``files``.
 

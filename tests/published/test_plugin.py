@@ -16,12 +16,7 @@ OLD_MEMORY = {
     "notes/日記.md": "".join(f"第{n}日: 今日は{n * 7919 % 365}番目の話。\n" for n in range(2000)),
     "state.json": "{" + ", ".join(f'"k{n}": {n * n}' for n in range(2000)) + "}",
 }
-OUTAGES = {
-    "status": {"status": 500},
-    "drop": {},
-    "torn": {},
-    "garbage": {},
-}
+OUTAGES = {"status": {"status": 500}, "drop": {}, "torn": {}, "garbage": {}}
 
 
 @pytest.fixture

@@ -60,14 +60,7 @@ def test_a_user_without_a_home_is_told(monkeypatch):
     assert read_runs("vault", "default") is None
 
 
-GOOD = {
-    "when": NOON.isoformat(),
-    "ok": True,
-    "message": "m",
-    "snapshot_id": None,
-    "next_run": None,
-    "pid": 1,
-}
+GOOD = {"when": NOON.isoformat(), "ok": True, "message": "m", "snapshot_id": None, "next_run": None, "pid": 1}
 
 
 def log_of(**changes):

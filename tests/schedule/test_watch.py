@@ -13,12 +13,7 @@ import pytest
 from turning_clock import TurningClock
 
 from colony_memory import SnapshotInfo
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    RateLimited,
-    VaultUnavailable,
-)
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, RateLimited, VaultUnavailable
 from colony_memory.schedule.last_run import alone
 from colony_memory.schedule.loop import Clock
 from colony_memory.schedule.watch import Watch

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from colony_memory._format.names import new_id
 from colony_memory._values import replace
-from colony_memory.retention import (
-    Retention,
-    before_shrink,
-    plan,
-)
+from colony_memory.retention import Retention, before_shrink, plan
 from colony_memory.snapshot import SnapshotInfo
 
 UTC = timezone.utc

@@ -2,13 +2,7 @@ import subprocess
 import sys
 
 import pytest
-from colony_sdk import (
-    ColonyAPIError,
-    ColonyAuthError,
-    ColonyNotFoundError,
-    ColonyRateLimitError,
-    ColonyValidationError,
-)
+from colony_sdk import ColonyAPIError, ColonyAuthError, ColonyNotFoundError, ColonyRateLimitError, ColonyValidationError
 from faces import Clock
 
 import colony_memory.testing as public

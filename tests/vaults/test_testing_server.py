@@ -39,15 +39,7 @@ def client(server):
     return connect(server)
 
 
-def ask(
-    server,
-    method,
-    path,
-    *,
-    token,
-    body=None,
-    headers=None,
-):
+def ask(server, method, path, *, token, body=None, headers=None):
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=5)
     raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()

@@ -152,10 +152,7 @@ def test_a_wrong_key_is_denied_and_not_repeated(server, connect, name):
 def test_too_many_requests_for_a_time_that_is_none(connect, name, header):
     headers = {"Retry-After": header, "X-RateLimit-Remaining": header, "X-RateLimit-Reset": header}
     body = b'{"detail": {"message": "slow", "code": "RATE_LIMIT"}}'
-    with (
-        answering(with_token(lambda request: Reply(429, body, headers))) as url,
-        pytest.raises(RateLimited) as caught,
-    ):
+    with answering(with_token(lambda request: Reply(429, body, headers))) as url, pytest.raises(RateLimited) as caught:
         CALLS[name][0](connect(url))
     assert caught.value.retry_after is None
     assert "try again later" in caught.value.message

@@ -12,8 +12,7 @@ from colony_memory.vaults.objects import key_of, name_of, read_tag, tag_of
 
 LABELS = st.from_regex(r"[a-z0-9_]([a-z0-9_-]{0,8}[a-z0-9_])?", fullmatch=True)
 NAMES = st.one_of(
-    st.text(max_size=40),
-    st.builds(lambda label, rest: f"cmem.{label}.{rest}", LABELS, st.text(max_size=20)),
+    st.text(max_size=40), st.builds(lambda label, rest: f"cmem.{label}.{rest}", LABELS, st.text(max_size=20))
 ).filter(is_plain_name)
 
 
