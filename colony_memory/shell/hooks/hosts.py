@@ -160,7 +160,7 @@ def stand_of(
     else:
         unsaved = find_unsaved(memory, [directory], label=label, exclude=exclude, agent=agent)
         counts = {name: len(getattr(unsaved.changes, name)) for name in ("added", "removed", "changed")}
-        told = [f"{n} {'file was' if n == 1 else 'files were'} {name}" for name, n in counts.items() if n]
+        changes = [f"{n} {'file was' if n == 1 else 'files were'} {name}" for name, n in counts.items() if n]
         basis, latest = peek_index([directory], vault=identify_vault(memory), label=label).read(), unsaved.latest
         overtaken = basis and not basis.reverted and latest and latest.snapshot_id not in basis.own
         if unsaved.problem is not None:
@@ -172,7 +172,7 @@ def stand_of(
             lacks = f"It lacks what is new in {_named(latest)}, which was saved elsewhere."
             sentences.append(f"{lacks} That is added to it with: {join}\n")
         elif unsaved:
-            sentences += [f"Since {_named(latest)}, {', '.join(told)}.", _WHEN]
+            sentences += [f"Since {_named(latest)}, {', '.join(changes)}.", _WHEN]
         else:
             exception = ", except for what cannot be saved" if unsaved.capture.left_out else ""
             sentences.append(f"It is as it was saved, in {_named(latest)}{exception}.")

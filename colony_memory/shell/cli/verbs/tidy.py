@@ -161,7 +161,7 @@ def run_rewrite(
         with opened.working():
             # What this client does not trust is refused, and not left out: it may hold the text.
             there = [] if label else opened.memory.inspect().labels
-            labels = label or [each.label for each in there if each.newest or each.broken or each.unsigned]
+            labels = label or [entry.label for entry in there if entry.newest or entry.broken or entry.unsigned]
             plans = [rewrite(label=name, dry_run=True) for name in labels]
         summary = [
             f"label {plan.label}: {count(plan.writes, 'file')} to write, {size(plan.stored_bytes)}; "
