@@ -156,10 +156,10 @@ def find_default_vault(here: Path, made: Path) -> None:
     assert choose_place().url
 
 
-def read_last_run(here: Path, made: Path) -> None:
-    from colony_memory.schedule.last_run import read_last_run
+def read_last_runs(here: Path, made: Path) -> None:
+    from colony_memory.schedule.last_run import read_runs
 
-    assert read_last_run(vault(made, "signed"), "default") is None
+    assert read_runs(vault(made, "signed"), "default") is None
 
 
 def serve(here: Path, made: Path) -> None:
@@ -201,7 +201,7 @@ PROMISES = (
     Promise("use an object store", ("objects",), use_store),
     Promise("compress fast", ("fast",), compress_fast),
     Promise("find the vault of this user", (), find_default_vault),
-    Promise("read a watch's last run", (), read_last_run),
+    Promise("read a watch's last run", (), read_last_runs),
     Promise("serve a folder", ("mcp",), serve),
 )
 
