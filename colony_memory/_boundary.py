@@ -148,10 +148,8 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
         when = "later" if wait is None else f"in {wait:.0f} s"
         return RateLimited(f"{text}; that is a rate limit: try again {when}", **details, retry_after=wait)
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
-        helps = getattr(error, "errno", None) != errno.EFBIG
-        return QuotaExceeded(
-            f"{text}; the vault is full or the file too large", hint=Hint("prune", "keep") if helps else None
-        )
+        hint = Hint("prune", "keep") if getattr(error, "errno", None) != errno.EFBIG else None
+        return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=hint)
     if status is not None and 300 <= status < 400:
         text += "; redirects are not followed, so this says nothing about what is stored: is the vault's address right?"
         return VaultUnavailable(text, **details, hint=Hint("open", "base_url"))

@@ -143,12 +143,8 @@ async def rewrite(
     async for _, _, built in job.rebuilt(state):
         if built is not None:
             if built.lock is not None and not opens(session.identities, built.lock):
-                msg = (
-                    f"label {job.label!r} would be encrypted so that no identity of this client opens it, and rewriting"
-                )
-                raise bad_argument(
-                    f"{msg} reads what it has saved: give one that does", hint=Hint("open", "identities")
-                )
+                msg = f"label {job.label!r} would be encrypted so that no identity of this client opens it to go on"
+                raise bad_argument(f"{msg}: give one that does", hint=Hint("open", "identities"))
             require_sizes(built.files, f"snapshot {built.info.snapshot_id} of label {job.label!r}")
             writes += len(built.files) + 1
             size += sum(len(text.encode("utf-8")) for text in built.files.values())
@@ -186,6 +182,9 @@ class _Rewriting:
         for file, why in state.broken.items():
             msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
             raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))
+        if state.follow is not None and state.follow not in state.committed:
+            what = f"snapshot {state.follow} of label {self.label!r} may be the work of a backup under way: try again"
+            raise ConflictDetected(what, theirs=state.follow)
         reader, instead = Reader(self.session), stand_ins(state.infos)
         rows = [row for row in reversed(state.building) if row.snapshot_id not in instead]
         for row in rows:

@@ -240,9 +240,11 @@ class Session(Record, eq=False):
         return [known for known in (self.heads.get(label), head) if known]
 
     async def labels_seen(self) -> set[str]:
-        """Labels with a head seen before, as far as the witness can list its own."""
-        listed = getattr(self.witness, "labels", None)
-        return {*self.heads, *(await self.vault.compute(listed) if listed else ())}
+        """Labels with a head seen before, by this client or by a witness file, which lists its own."""
+        from colony_memory.witness import FileWitness
+
+        listed = await self.vault.compute(self.witness.labels) if isinstance(self.witness, FileWitness) else ()
+        return {*self.heads, *listed}
 
     async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:
         """Remember the head of a pointer just read or written; one without a generation proves nothing."""

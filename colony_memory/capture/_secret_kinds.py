@@ -307,11 +307,10 @@ _PASSWORD = re.compile(rb"[Pp](?:assword|wd)=([^\s;&\"'<>\\]{3,1024})")
 _SERVER = re.compile(rb"\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]\Z")
 _BEFORE_FIELD = frozenset({b";", b"?", b"&", b" "})
 _PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")
-_NETRC = re.compile(
-    rb"(machine)\s{1,40}[^\s]{1,253}\s{1,40}login\s{1,40}[^\s]{1,128}\s{1,40}(password)\s{1,40}((?:[^\s\\]|\\(?![nrt\"\\])){3,4096})"
-)
+_NETRC = re.compile(rb"(machine)\s{1,40}[^\s]{1,253}\s{1,40}login\s{1,40}[^\s]{1,128}\s{1,40}(password)")
+_NETRC_PASSWORD = re.compile(rb"\s{1,40}((?:[^\s\\]|\\(?![nrt\"\\])){3,4096})")
 # The password may be a cloud's login token, of some 2,000 characters.
-_NEAR, _LONGEST_JWK, _LONGEST_URL, _LONGEST_NETRC, _LONGEST_TOKEN = 300, 4000, 2200, 600, 4200
+_NEAR, _LONGEST_JWK, _LONGEST_URL, _LONGEST_NETRC = 300, 4000, 2200, 600
 
 _Span = tuple[int, int, tuple[int, int]]
 
@@ -379,10 +378,10 @@ def _before_at(sign: bytes, form: str) -> Callable[[bytes, int], Iterator[_Span]
 
 def _netrc_passwords(text: bytes, place: int) -> Iterator[_Span]:
     if text.rfind(b"login", max(0, place - _NEAR), place) >= 0:
-        found = _NETRC.finditer(text, max(0, place - _LONGEST_NETRC), place + _LONGEST_TOKEN)
-        match = next((match for match in found if match.start(2) >= place), None)
-        if match is not None and match.start(2) == place:
-            yield *match.span(), match.span(3)
+        found = _NETRC.finditer(text, max(0, place - _LONGEST_NETRC), place + len(b"password"))
+        match = next((match for match in found if match.start(2) == place), None)
+        if match is not None and (password := _NETRC_PASSWORD.match(text, match.end())):
+            yield match.start(), password.end(), password.span(1)
 
 
 _KEYS = ("=private_keys", "=putty_keys")  # without further conditions

@@ -171,8 +171,7 @@ def test_where_nothing_is_new_nothing_is_written(vault, theirs, history, on_conf
     assert outcome(ours, NEW, "raise") == CONFLICT
 
 
-@pytest.mark.parametrize("on_conflict", ["raise", "continue", "merge"])
-def test_a_refused_save_that_the_latest_is_based_on_is_saved(vault, theirs, on_conflict):
+def test_a_refused_save_that_the_latest_is_based_on_is_saved(vault, theirs):
     ours, mine = Folder(vault), {"m": FIRM + "refused\n"}
     theirs.backup(BASE)
     refused(ours, theirs)
@@ -182,11 +181,17 @@ def test_a_refused_save_that_the_latest_is_based_on_is_saved(vault, theirs, on_c
     theirs.restore()
     for _ in range(2):  # the merged one is the latest, then another one that goes on from it
         there = rows(vault)
-        info = ours.backup(mine, on_conflict=on_conflict)
+        info = ours.backup(mine)
         assert (info.reused, info.snapshot_id in there[joined].based_on) == (True, True)
         assert (info.diverged_from, rows(vault)) == (latest(vault), there)
         theirs.backup({"m": FIRM + "on\n"})
     assert outcome(ours, NEW, "raise") == CONFLICT
+    (part,) = [name for name in vault.files if f".{latest(vault)}.p" in name]
+    vault.files[part] = "{}"
+    with pytest.raises(ConflictDetected):  # what cannot be restored holds nothing of ours
+        ours.backup(mine)
+    assert quietly(ours.backup, mine, on_conflict="continue").head
+    assert ours.restore() == mine
 
 
 def test_a_folder_that_is_as_it_was_is_not_even_read(vault, theirs):

@@ -12,6 +12,7 @@ from faces import PlainVault
 from colony_memory import (
     ColonyMemory,
     ColonyMemoryError,
+    ConflictDetected,
     Ed25519Signer,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -232,11 +233,16 @@ def test_a_deletion_tells_no_damaged_snapshot_as_nothing_saved(damaged, other, p
     assert mem.restore(default={}) == {}
 
 
+def rewrite_waits(mem, ids):
+    with pytest.raises(ConflictDetected):  # it would leave the text of that one as it is
+        mem.rewrite(replace={"text": "words"})
+
+
 @pytest.mark.parametrize(
     "verb",
     [
         lambda mem, ids: mem.tag(snapshot_id=ids[1], add="x"),
-        lambda mem, ids: mem.rewrite(replace={"text": "words"}),
+        rewrite_waits,
         lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[0]),
     ],
     ids=["tag", "rewrite", "delete"],

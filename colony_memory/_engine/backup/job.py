@@ -266,10 +266,13 @@ async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
     basis = job.basis
     if job.theirs is None or basis.reverted:
         return None
-    merged = ancestors(state.infos, job.theirs)[0].intersection(basis.refused) if basis.refused else frozenset()
-    for key in (basis.own | merged) - {job.theirs}:
+    for key in ancestors(state.infos, job.theirs)[0].intersection(basis.refused) if job.on_conflict == "raise" else ():
         entry = state.entry(key) if state.lists(key) else None
-        if entry is None or (entry.info.refused and key not in merged) or not await job.is_equal(entry):
+        if entry is not None and await job.holds(entry) and await restores(job.session, job.label, job.theirs) is None:
+            return job.session.known_info(entry)
+    for key in basis.own - {job.theirs}:
+        entry = state.entry(key) if state.lists(key) else None
+        if entry is None or entry.info.refused or not await job.is_equal(entry):
             continue
         # If it is damaged, this memory is saved nowhere.
         if job.session.knows_good(job.label, key) or await restores(job.session, job.label, key) is None:

@@ -288,7 +288,8 @@ def _compare_sizes(job: Job, state: State, parent: Parent | None, mine: str) -> 
     contents: Mapping[str, str | bytes] = job.documents if job.memory is None else job.memory.contents
     hollow = [name for name in map(printable, filter(contents.get, contents)) if job.sizes.get(name) == 0]
     job.ruined, job.ruined_since = find_ruined(before, job.sizes, hollow), latest
-    known = {mine: job.sizes, **({latest: before} if latest and before else {})}
+    known = {mine: job.sizes} if len(job.sizes) == len(contents) else {}  # two names may be printed alike
+    known |= {latest: before} if latest and before and entry and entry.info.doc_count in (None, len(before)) else {}
     job.session.texts[job.label] = {snapshot_id: measure_texts(sizes) for snapshot_id, sizes in known.items()}
 
 
