@@ -283,9 +283,9 @@ def _compare_sizes(job: Job, state: State, parent: Parent | None, mine: str) -> 
         before = _bytes_in(parent.chain.state)
     elif entry is not None and len(entry.info.doc_names) == len(pointer.doc_bytes):
         before = dict(zip(entry.info.doc_names, pointer.doc_bytes, strict=True))
-    job.sizes = {printable(name): document_bytes(text) for name, text in job.documents.items()}
-    job.sizes = job.sizes if job.memory is None else _bytes_in(job.memory)
-    contents: Mapping[str, str | bytes] = job.documents if job.memory is None else job.memory.contents
+    memory, texts = job.memory, job.documents
+    job.sizes = {printable(key): document_bytes(texts[key]) for key in texts} if memory is None else _bytes_in(memory)
+    contents: Mapping[str, str | bytes] = texts if memory is None else memory.contents
     hollow = [name for name in map(printable, filter(contents.get, contents)) if job.sizes.get(name) == 0]
     job.ruined, job.ruined_since = find_ruined(before, job.sizes, hollow), latest
     known = {mine: job.sizes} if len(job.sizes) == len(contents) else {}  # two names may be printed alike
